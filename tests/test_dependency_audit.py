@@ -1,10 +1,6 @@
 """The dependency audit: what it says of a report, and that what nobody explained fails."""
 
-from __future__ import annotations
-
 import importlib.util
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +11,7 @@ HOLED = {"name": "aiohttp", "version": "3.0",
 
 
 @pytest.fixture(scope="module")
-def audit(root: Path) -> Any:
+def audit(root):
     spec = importlib.util.spec_from_file_location("audit", root / "deploy" / "dependency_audit.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -23,7 +19,7 @@ def audit(root: Path) -> Any:
     return module
 
 
-def test_a_finding_that_nobody_explained_fails(audit: Any) -> None:
+def test_a_finding_that_nobody_explained_fails(audit):
     lines, fine = audit.told({"dependencies": [CLEAN, HOLED, SKIPPED]}, frozenset())
     assert not fine
     assert lines[0] == "2 packages looked at, 1 unexplained findings"
@@ -32,16 +28,14 @@ def test_a_finding_that_nobody_explained_fails(audit: Any) -> None:
 
 
 @pytest.mark.parametrize("known", ["PYSEC-2030-1", "CVE-2030-9"])
-def test_an_explained_one_does_not(audit: Any, known: str) -> None:
+def test_an_explained_one_does_not(audit, known):
     rows = audit.explained(f"| Finding | Package |\n| --- | --- |\n| {known} | aiohttp | not used |\n")
     assert audit.told({"dependencies": [HOLED]}, rows) == (["1 packages looked at, 0 unexplained findings"], True)
 
 
 @pytest.mark.parametrize("report", [None, {"dependencies": []}, {"dependencies": [SKIPPED]}])
 @pytest.mark.parametrize("lenient", [False, True])
-def test_an_audit_that_did_not_run_fails_unless_that_is_allowed(
-    audit: Any, report: Any, lenient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_that_did_not_run_fails_unless_that_is_allowed(audit, report, lenient, tmp_path, monkeypatch):
     monkeypatch.setattr(audit, "_audited", lambda _: report)
     (tmp_path / "sbom.json").write_text('{"components": []}')
     monkeypatch.setattr(audit, "_materials", lambda out: out / "sbom.json")

@@ -3,13 +3,10 @@
 README.ru.md says what README.md says: whoever changes one changes the other.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +22,7 @@ _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _TEST = re.compile(r"`((?:tests/)?[\w/]*test_\w+\.py)(?:::(\w+))?`")
 
 
-def list_commands(page: Path) -> list[str]:
+def list_commands(page):
     """Every line of a block and every piece of code in the text, without the comments behind them."""
     text = page.read_text(encoding="utf-8")
     lines = [line for _, block in _FENCE.findall(text) for line in block.splitlines()]
@@ -34,7 +31,7 @@ def list_commands(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [ENGLISH, EVALUATION], ids=lambda page: page.name)
-def test_every_command_that_is_named_can_be_given(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_that_is_named_can_be_given(page, capsys):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     found = Counter[str]()
     for line in list_commands(page):
@@ -57,7 +54,7 @@ def test_every_command_that_is_named_can_be_given(page: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_and_test_that_a_page_names_is_there(page: Path) -> None:
+def test_every_file_and_test_that_a_page_names_is_there(page):
     text = page.read_text(encoding="utf-8")
     missing = {link for link in _LINK.findall(text) if "://" not in link and not link.startswith("#")
                and not (page.parent / link.partition("#")[0]).exists()}  # fmt: skip
@@ -69,7 +66,7 @@ def test_every_file_and_test_that_a_page_names_is_there(page: Path) -> None:
     assert not missing
 
 
-def read_translated_parts(page: Path) -> dict[str, Any]:
+def read_translated_parts(page):
     """What is the same in every language: headings, blocks, code, figures of tables (a Russian comma is a point)."""
     text = page.read_text(encoding="utf-8")
     prose = _FENCE.sub("", text)
@@ -84,11 +81,11 @@ def read_translated_parts(page: Path) -> dict[str, Any]:
     }
 
 
-def test_the_russian_readme_says_what_the_english_one_says() -> None:
+def test_the_russian_readme_says_what_the_english_one_says():
     assert read_translated_parts(RUSSIAN) == read_translated_parts(ENGLISH)
 
 
-def test_every_kind_of_measurement_is_told_to_its_users() -> None:
+def test_every_kind_of_measurement_is_told_to_its_users():
     lines = (ROOT / "deploy" / "USING.md").read_text(encoding="utf-8").splitlines()
     (row,) = (line for line in lines if line.startswith("| `citegram eval …`"))
     assert [kind for kind in KINDS if not re.search(rf"`(?:eval )?{kind}`", row)] == []

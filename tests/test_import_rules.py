@@ -1,7 +1,5 @@
 """Rules of the tree: which package may import which, where SQL and settings live, what is installed."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
@@ -18,26 +16,22 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("rag_core", "ingest", "bot")
-MAY_NOT_IMPORT = {
-    "rag_core": {"bot", "ingest", "aiogram", "apscheduler"},
-    "ingest": {"bot", "aiogram"},
-    "bot": set[str](),
-}
+MAY_NOT_IMPORT = {"rag_core": {"bot", "ingest", "aiogram", "apscheduler"}, "ingest": {"bot", "aiogram"}, "bot": set()}
 
 
 @cache
-def files(package: str) -> list[Path]:
+def files(package):
     return sorted((ROOT / package).rglob("*.py"))
 
 
 @cache
-def parsed(file: Path) -> ast.Module:
+def parsed(file):
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
 @cache
-def imported(file: Path) -> set[str]:
-    found: set[str] = set()
+def imported(file):
+    found = set()
     for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
@@ -47,12 +41,12 @@ def imported(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_arrows_point_one_way(package: str) -> None:
+def test_arrows_point_one_way(package):
     for file in files(package):
         assert not imported(file) & MAY_NOT_IMPORT[package], file
 
 
-def test_only_the_settings_read_the_environment_and_only_the_archive_writes_sql() -> None:
+def test_only_the_settings_read_the_environment_and_only_the_archive_writes_sql():
     for file in chain.from_iterable(map(files, PACKAGES)):
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"os\.environ(?!\.setdefault\()|os\.getenv|load_dotenv", text), file
@@ -61,17 +55,13 @@ def test_only_the_settings_read_the_environment_and_only_the_archive_writes_sql(
 
 
 # Modules that are imported only where an extra is installed.
-OF_EXTRAS = {
-    "bot/api/http_server.py",
-    "bot/api/mcp_server.py",
-    "rag_core/llm/llama_worker.py",
-}
+OF_EXTRAS = {"bot/api/http_server.py", "bot/api/mcp_server.py", "rag_core/llm/llama_worker.py"}
 
 
-def list_installed_without_extras() -> set[str]:
+def list_installed_without_extras():
     """Distributions that an installation of the project without extras brings."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    found: set[str] = set()
+    found = set()
     left = [Requirement(line) for line in project["project"]["dependencies"]]
     while left:
         wanted = left.pop()
@@ -82,7 +72,7 @@ def list_installed_without_extras() -> set[str]:
     return found
 
 
-def test_modules_import_what_an_installation_without_extras_brings() -> None:
+def test_modules_import_what_an_installation_without_extras_brings():
     installed, owners = list_installed_without_extras(), packages_distributions()
     for file in chain.from_iterable(map(files, PACKAGES)):
         lines = parsed(file).body
@@ -93,7 +83,7 @@ def test_modules_import_what_an_installation_without_extras_brings() -> None:
             assert brought or str(file.relative_to(ROOT)) in OF_EXTRAS, (file, top)
 
 
-def test_every_dependency_is_locked() -> None:
+def test_every_dependency_is_locked():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.M))
     for line in project["project"]["dependencies"]:
@@ -101,7 +91,7 @@ def test_every_dependency_is_locked() -> None:
         assert name and name[0].lower().replace("_", "-").replace(".", "-") in locked, line
 
 
-def test_the_project_speaks_of_itself_alone() -> None:
+def test_the_project_speaks_of_itself_alone():
     places = re.compile(r"/work/|/root/|pypi\.org|pythonhosted|/\.library")
     read = {".py", ".md", ".toml", ".lock", ".ftl", ".yaml", ".json", ".js", ".css", ".html", ""}
     left_out = {".git", ".venv", ".hypothesis", "data"}

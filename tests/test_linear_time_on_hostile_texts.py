@@ -5,8 +5,6 @@ hostile text (`hostile_function_arguments`) is called on each pattern. What cann
 its reason.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import importlib
@@ -15,11 +13,7 @@ import logging
 import pkgutil
 import signal
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 from hostile_function_arguments import CannotBuild, make_hostile_argument, make_hostile_arguments
@@ -30,7 +24,6 @@ import rag_core
 from rag_core.answer import answer_question
 from rag_core.text.names import _sound_alike
 from rag_core.text.tokens import read_word
-from rag_core.types import Post
 from rag_core.verification.verify import verify_text
 
 LENGTH = 4000  # characters: what one message has at most
@@ -138,14 +131,14 @@ NOT_CALLABLE = {
 }
 
 
-def modules() -> Iterator[ModuleType]:
+def modules():
     for package in (rag_core, ingest, bot):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not any(found.name == name or found.name.startswith(f"{name}.") for name in NOT_REACHED):
                 yield importlib.import_module(found.name)
 
 
-def functions() -> dict[str, Callable[..., Any]]:
+def functions():
     """Every function of the modules, private ones too, by its full name; coroutines are tested through the whole."""
     found = {}
     for module in modules():
@@ -160,7 +153,7 @@ def functions() -> dict[str, Callable[..., Any]]:
     return {name: value for name, value in found.items() if name not in NOT_CALLED}
 
 
-def texts() -> dict[str, str]:
+def texts():
     made = {pattern: make_hostile_argument(pattern, LENGTH) for pattern in PATTERNS}
     for pattern in DIFFERENT:
         row = (
@@ -178,8 +171,8 @@ class TooSlow(BaseException):
 
 
 @contextmanager
-def stopped_after(seconds: float) -> Iterator[None]:
-    def stop(*_: object) -> None:
+def stopped_after(seconds):
+    def stop(*_):
         raise TooSlow
 
     before = signal.signal(signal.SIGPROF, stop)
@@ -191,11 +184,11 @@ def stopped_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def make_arguments(function: Callable[..., Any], text: str) -> dict[str, Any]:
+def make_arguments(function, text):
     return make_hostile_arguments(function, text, f"Паром {text}"[:LENGTH])
 
 
-def seconds(function: Callable[..., Any], arguments: dict[str, Any]) -> float:
+def seconds(function, arguments):
     """The processor time of one call."""
     begun = time.process_time()
     with suppress(TooSlow, Exception, SystemExit), stopped_after(4 * MOST_S):
@@ -205,19 +198,19 @@ def seconds(function: Callable[..., Any], arguments: dict[str, Any]) -> float:
     return time.process_time() - begun
 
 
-def seconds_anew(function: Callable[..., Any], text: str, caches: list[Any]) -> float:
+def seconds_anew(function, text, caches):
     """The processor time of one call, with nothing remembered from the calls before."""
     arguments = make_arguments(function, text)
     clear(caches)
     return seconds(function, arguments)
 
 
-def clear(caches: list[Any]) -> None:
+def clear(caches):
     for cache in caches:
         cache.cache_clear()
 
 
-def caches() -> list[Any]:
+def caches():
     gc.unfreeze()  # conftest.py freezes what was loaded with the tests, and that is left out of the list
     found = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
     gc.freeze()
@@ -226,7 +219,7 @@ def caches() -> list[Any]:
 
 
 @pytest.mark.timeout(300)
-def test_every_function_reads_hostile_text_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_function_reads_hostile_text_in_linear_time(tmp_path, monkeypatch):
     """First half the text: what reads it quickly is not slow with all of it (`too_slow` says what slow is).
 
     All functions read one text before the next one comes, so that what is remembered of it is worked out once, in the
@@ -236,7 +229,7 @@ def test_every_function_reads_hostile_text_in_linear_time(tmp_path: Path, monkey
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     read_word("слово")  # loads the dictionary, once in a process
     called = functions()
-    kept, slow, unknown = caches(), dict[str, str](), dict[str, str]()
+    kept, slow, unknown = caches(), {}, {}
     assert len(kept) > 10
     for pattern, text in texts().items():
         prepared = {}
@@ -259,19 +252,19 @@ def test_every_function_reads_hostile_text_in_linear_time(tmp_path: Path, monkey
     assert not slow
 
 
-def named(function: str, why: str) -> bool:
+def named(function, why):
     """Whether there is a reason that no arguments are made for a function; of a union, one for each of its types."""
     return function in NOT_CALLABLE or all(one in NOT_MADE for one in why.split("; "))
 
 
-def known_work() -> float:
+def known_work():
     """The processor time of the same work each time: how much this machine is slowed down by others now."""
     begun = time.process_time()
     sorted(str(n) for n in range(20_000))
     return time.process_time() - begun
 
 
-def too_slow(function: Callable[..., Any], text: str, kept: list[Any]) -> str:
+def too_slow(function, text, kept):
     """What is wrong with the time that a function takes; nothing where it is right.
 
     The best of some calls counts: other processes on the machine slow down this one's processor time as well. One
@@ -293,9 +286,7 @@ def too_slow(function: Callable[..., Any], text: str, kept: list[Any]) -> str:
     return found
 
 
-async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(
-    empty_library: Any, make_post: Callable[..., Post]
-) -> None:
+async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(empty_library, make_post):
     """Each text stands three times in the archive, is claimed, and is asked."""
     every = texts()
     await empty_library.keep(
@@ -317,7 +308,7 @@ async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(
 
 
 @pytest.mark.parametrize("letter", ["q", "в"])
-def test_two_names_of_thousands_of_letters_are_compared_in_little_time(letter: str) -> None:
+def test_two_names_of_thousands_of_letters_are_compared_in_little_time(letter):
     begun = time.process_time()
     assert _sound_alike(letter * LENGTH, letter * LENGTH)
     assert not _sound_alike(letter * LENGTH, letter * (LENGTH - 1))

@@ -25,11 +25,7 @@ from bench.format_results import compute_ratios, format_table
 from bench.measure_process import in_child
 
 _CHILD = Path(__file__).with_name("measure_one_engine.py")
-_ENGINES = {
-    "lexical": [*lexical_engine_contract.ENGINES],
-    "dense": [*dense_engines.ENGINES],
-    "whole": ["citegram"],
-}
+_ENGINES = {"lexical": [*lexical_engine_contract.ENGINES], "dense": [*dense_engines.ENGINES], "whole": ["citegram"]}
 _NEEDS = lexical_engine_contract.NEEDS | dense_engines.NEEDS
 
 

@@ -1,15 +1,11 @@
 """The short form of the bench: what must hold on any machine, in seconds."""
 
-from __future__ import annotations
-
 import io
 import json
 import runpy
 import sys
 import time
 from contextlib import redirect_stdout
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +18,12 @@ SIZE = 10_000
 
 
 @pytest.fixture(scope="module")
-def posts() -> synthetic_posts.Corpus:
+def posts():
     return synthetic_posts.make_posts(SIZE)
 
 
 @pytest.fixture(scope="module")
-def engines(posts: synthetic_posts.Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def engines(posts, tmp_path_factory):
     documents = [posts.terms(n) for n in range(SIZE)]
     made = {
         name: lexical_engines.ENGINES[name](posts, tmp_path_factory.mktemp(name)) for name in ("citegram", "rank-bm25")
@@ -37,9 +33,7 @@ def engines(posts: synthetic_posts.Corpus, tmp_path_factory: pytest.TempPathFact
     return made
 
 
-def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(
-    posts: synthetic_posts.Corpus, engines: dict[str, Any]
-) -> None:
+def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(posts, engines):
     queries, took = synthetic_posts.draw_queries(posts, 15), {name: np.full(15, np.inf) for name in engines}
     for _ in range(3):  # turn and turn about, the best of each, in processor time: tests run beside
         for name, engine in engines.items():
@@ -51,7 +45,7 @@ def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(
     assert theirs / ours >= 20, f"{theirs:.2f} ms against {ours:.2f} ms"
 
 
-def test_scores_and_filters_are_those_of_rank_bm25(posts: synthetic_posts.Corpus, engines: dict[str, Any]) -> None:
+def test_scores_and_filters_are_those_of_rank_bm25(posts, engines):
     ours, theirs = engines["citegram"], engines["rank-bm25"]
     for query in synthetic_posts.draw_queries(posts, 15, seed=3):
         scores, passing = theirs.search(query), posts.frame.inside(query.window)
@@ -64,7 +58,7 @@ def test_scores_and_filters_are_those_of_rank_bm25(posts: synthetic_posts.Corpus
         assert len(inside) == min(lexical_engines.MOST, int(np.count_nonzero(scores[passing] > 0)))
 
 
-def run_here(script: Path, *words: str) -> dict[str, Any]:
+def run_here(script, *words):
     """Run a measurement in this process: most of one of its own is the import of the bot."""
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
@@ -74,7 +68,7 @@ def run_here(script: Path, *words: str) -> dict[str, Any]:
     return dict(json.loads(said.getvalue().splitlines()[-1]))
 
 
-def test_the_short_form_measures_every_leg(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_form_measures_every_leg(monkeypatch):
     monkeypatch.setattr(
         run_bench, "in_child", lambda *words: (run_here if words[1] in {"fill", "ask"} else in_child)(*words)
     )

@@ -1,14 +1,9 @@
 """The benchmark over channels: a made-up system is judged rightly, whichever way it is asked."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
-from typing import Any
 
 import pytest
 from bench.channels.run_benchmark import judge, main, parse_answer
@@ -31,9 +26,7 @@ ANSWERS = {
 }
 
 
-def ask(
-    text: str, answers: list[str], *tags: str, label: str | None = None, turns: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def ask(text, answers, *tags, label=None, turns=()):
     asked = {"id": text, "kind": "", "lang": "en", "asked_at": "2026-10-01T12:00:00+00:00", "reader": ["ferry"]}
     wanted = {"answers": answers, "answerable": bool(answers), "posts": [POSTS[0]["link"]] if answers else []}
     judged = {"claim": text if label else None, "label": label, "closed": ["4410"] if "closed channels" in tags else []}
@@ -68,7 +61,7 @@ else:
 
 
 class Endpoint(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
+    def do_POST(self):
         messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
         assert "ferry" in messages[0]["content"] and messages[-1]["role"] == "user"
         body = json.dumps({"choices": [{"message": {"content": ANSWERS[messages[-1]["content"]]}}]}).encode()
@@ -77,12 +70,12 @@ class Endpoint(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def endpoint() -> Iterator[str]:
+def endpoint():
     with HTTPServer(("127.0.0.1", 0), Endpoint) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -92,9 +85,7 @@ def endpoint() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("way", ["--command", "--process", "--openai"])
-def test_right_wrong_refused_and_leaked_answers_are_counted(
-    way: str, tmp_path: Path, endpoint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_right_wrong_refused_and_leaked_answers_are_counted(way, tmp_path, endpoint, capsys):
     write_rows(tmp_path / "questions.jsonl", QUESTIONS)
     write_rows(tmp_path / "channels" / "posts.jsonl", POSTS)
     (tmp_path / "system.py").write_text(SYSTEM.format(answers=json.dumps(ANSWERS)), encoding="utf-8")
@@ -110,16 +101,14 @@ def test_right_wrong_refused_and_leaked_answers_are_counted(
     assert lines["not there"][:10] == ["3", "-0.33", "±1.07", "-", "-", "-", "-", "-", "0.33", "2"]
 
 
-def test_a_system_that_fails_is_told_apart_from_one_that_refuses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_system_that_fails_is_told_apart_from_one_that_refuses(tmp_path, capsys):
     write_rows(tmp_path / "questions.jsonl", [ask("is there a bar", [], "not there")])
     assert main([str(tmp_path), "--command", f"{sys.executable} -c 'raise SystemExit(3)'"]) == 0
     printed = capsys.readouterr().out
     assert "+0.00" in printed and "1 failed" in printed
 
 
-def test_whoever_knows_the_answers_gets_every_question_right(tmp_path: Path) -> None:
+def test_whoever_knows_the_answers_gets_every_question_right(tmp_path):
     write_benchmark(tmp_path)
     posts = [post for file in tmp_path.glob("channels/*") for post in read_rows(file)]
     channels = {post["link"]: post["channel"] for post in posts}

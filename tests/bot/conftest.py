@@ -1,32 +1,21 @@
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 
 from bot.__main__ import main  # isort: skip  # before aiogram, whose types are then built when they are first used
-from aiogram import Bot
 from driven_sandbox import DrivenSandbox, running_bot
-from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, index_posts, make_local_bot
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, CommandResult, index_posts, make_local_bot
 from share_aiogram_between_bots import share_between_bots
 
-from bot.indexing import BotObserver
-from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
-from rag_core.types import Answer, Channel, Post, PostKey, Visibility
-
-if TYPE_CHECKING:
-    import playwright.async_api as playwright_api
+from rag_core.types import Channel, Post, PostKey, Visibility
 
 share_between_bots()  # every test has a bot of its own
 
@@ -61,31 +50,31 @@ TEXTS = {
 }
 
 
-def written(chat_id: int, texts: list[str]) -> list[Post]:
+def written(chat_id, texts):
     start = datetime(2024, 3, 12, 9, tzinfo=UTC)
     return [Post(PostKey(chat_id, 10 + n), start + timedelta(days=n), text) for n, text in enumerate(texts)]
 
 
-async def fill(folder: Path) -> None:
+async def fill(folder):
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         await index_posts(rag, [post for chat, texts in TEXTS.items() for post in written(chat, texts)], CHANNELS)
 
 
 @pytest.fixture(scope="session")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("filled")
     asyncio.run(fill(folder))
     return folder
 
 
 @pytest.fixture
-def home(filled: Path, tmp_path: Path) -> Path:
+def home(filled, tmp_path):
     """A data folder of its own, with four channels in the archive and the index."""
     return shutil.copytree(filled, tmp_path / "data")
 
 
 @pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
+async def sandbox():
     sandbox = DrivenSandbox(token=TOKEN)
     world = sandbox.world
     world.add_person(RITA, "Rita", lang="ru")
@@ -100,14 +89,14 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 
 
 @pytest.fixture
-async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
+async def bot(sandbox):
     """Who speaks to the sandbox as a bot does, in files that have a sandbox of their own as well."""
     async with make_local_bot(sandbox.url, sandbox.token) as bot:
         yield bot
 
 
 @asynccontextmanager
-async def launch_browser() -> AsyncIterator[playwright_api.Browser]:
+async def launch_browser():
     api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
     if CHROMIUM is None:
         pytest.skip("no Chromium here: apt-get install chromium")
@@ -118,34 +107,31 @@ async def launch_browser() -> AsyncIterator[playwright_api.Browser]:
 
 
 @pytest.fixture
-async def browser() -> AsyncIterator[playwright_api.Browser]:
+async def browser():
     async with launch_browser() as browser:
         yield browser
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def _module_browser() -> AsyncIterator[playwright_api.Browser]:
+async def _module_browser():
     async with launch_browser() as browser:
         yield browser
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def shared_browser(_module_browser: playwright_api.Browser) -> AsyncIterator[playwright_api.Browser]:
+async def shared_browser(_module_browser):
     """One browser for the tests of a file, all in one event loop: to start it takes a second of processor time."""
     yield _module_browser
     for context in _module_browser.contexts:
         await context.close()
 
 
-async def publish_no_menu(*_: object) -> None:
+async def publish_no_menu(*_):
     """Three quarters of the calls of a start, for the tests of other things."""
 
 
-Live = Callable[..., AbstractAsyncContextManager[None]]
-
-
 @pytest.fixture
-def live(sandbox: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
+def live(sandbox, home, monkeypatch):
     """Runs the real bot on the sandbox; it ends as it does on SIGTERM.
 
     The menu is published in the test of it only.
@@ -153,9 +139,7 @@ def live(sandbox: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
     monkeypatch.setattr("bot.app.publish_menu", publish_no_menu)
 
     @asynccontextmanager
-    async def run(
-        admins: tuple[int, ...] = (ADMIN,), watch: BotObserver | None = None, sections: Any = None, **bot: Any
-    ) -> AsyncIterator[None]:
+    async def run(admins=(ADMIN,), watch=None, sections=None, **bot):
         given = {"token": sandbox.token, "api": sandbox.url, "admins": admins, **bot}
         settings = Settings.model_validate({"bot": given, "data": {"dir": home}, **(sections or {})})
         async with running_bot(settings, watch):
@@ -165,7 +149,7 @@ def live(sandbox: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
 
 
 @pytest.fixture(autouse=True)
-def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def nobody_waits(monkeypatch):
     """On a slow machine an answer takes longer than a reader is left without a word, and in a group the first message
     would be that word. Tests of what is said meanwhile set this back.
     """
@@ -175,19 +159,19 @@ def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 class Eyes:
     """A watch that knows which texts the word index has taken in."""
 
-    def __init__(self) -> None:
-        self.texts: set[str] = set()
+    def __init__(self):
+        self.texts = set()
         self._bell = asyncio.Event()
 
-    def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
+    def show_answer(self, chat_id, message_id, answer):
         """Not looked at."""
 
-    def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+    def show_progress(self, leg, waiting, taken):
         """Remember the texts."""
         self.texts |= {post.text for post in taken}
         self._bell.set()
 
-    async def see(self, text: str, within: float = 5.0) -> None:
+    async def see(self, text, within=5.0):
         """Wait until a post with this text can be found."""
         async with asyncio.timeout(within):
             while text not in self.texts:
@@ -196,18 +180,15 @@ class Eyes:
 
 
 @pytest.fixture
-def eyes() -> Eyes:
+def eyes():
     return Eyes()
 
 
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-
-
 @pytest.fixture
-def ask(sandbox: Sandbox, home: Path) -> Ask:
+def ask(sandbox, home):
     """Says something and gives the bot's answer, once it is kept as well: what follows may speak of it."""
 
-    async def asked(who: int, text: str, chat_id: int | None = None, **more: Any) -> dict[str, Any]:
+    async def asked(who, text, chat_id=None, **more):
         await sandbox.say(who, text, chat_id=chat_id, **more)
         (reply,) = await sandbox.replies(chat_id or who)
         with closing(sqlite3.connect(home / "citegram.db")) as archive:
@@ -221,10 +202,10 @@ def ask(sandbox: Sandbox, home: Path) -> Ask:
 
 
 @pytest.fixture
-def run_command(capsys: pytest.CaptureFixture[str]) -> Cli:
+def run_command(capsys):
     """`citegram` with these words, in this process."""
 
-    def run(*words: object) -> CommandResult:
+    def run(*words):
         capsys.readouterr()
         try:
             code = main([*map(str, words)])
@@ -236,7 +217,7 @@ def run_command(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def nowhere(tmp_path, monkeypatch):
     """A working folder without .env, and no model that would be fetched; no setting is in the environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
@@ -244,7 +225,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def evaluate(nowhere: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def evaluate(nowhere, run_command, monkeypatch):
     """`citegram eval` in a folder without settings and without a model."""
     monkeypatch.setattr("bot.evaluation.metrics.BOOTSTRAP_DRAWS", 50)  # a thousand take a second
     return partial(run_command, "--data", "data", "eval")

@@ -1,9 +1,4 @@
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 from aiogram import Bot
@@ -13,8 +8,7 @@ from aiogram.types import Chat, Message, User
 from driver import ADMIN, GROUP, open_archive
 
 from bot.access import AdminRegistry, MembershipCache, Reader, build_viewer, get_reader_id, is_admin
-from bot.sandbox import Sandbox
-from rag_core.storage import Archive, channels, readers
+from rag_core.storage import channels, readers
 from rag_core.types import Channel, Visibility
 
 READER, OTHER_GROUP = 500, -1010
@@ -23,7 +17,7 @@ ANONYMOUS = 1087968824
 
 
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+async def archive(tmp_path):
     async with open_archive(tmp_path) as archive:
         for chat_id, visibility in (
             (PUBLIC, Visibility.PUBLIC),
@@ -40,11 +34,11 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
 class BotInNoChannel(Bot):
     """A bot that sends nothing: Telegram says that it is in no chat."""
 
-    async def get_chat_member(self, *args: Any, **more: Any) -> Any:
+    async def get_chat_member(self, *args, **more):
         raise TelegramForbiddenError(GetChatMember(chat_id=args[0], user_id=args[1]), "bot is not a member")
 
 
-def rights(archive: Archive, *admins: int) -> AdminRegistry:
+def rights(archive, *admins):
     """Of a bot that is in no channel."""
     return AdminRegistry(admins, MembershipCache(BotInNoChannel("42:unused")), archive)
 
@@ -62,17 +56,17 @@ def rights(archive: Archive, *admins: int) -> AdminRegistry:
         (0, 0, {PUBLIC}),
     ],
 )
-async def test_who_reads_what_where(archive: Archive, who: int, where: int, seen: set[int]) -> None:
+async def test_who_reads_what_where(archive, who, where, seen):
     viewer = await build_viewer(rights(archive, ADMIN), Reader(who, where, where >= 0))
     assert (viewer.user_id, viewer.channels) == (who, seen)
 
 
-def message(**fields: Any) -> Message:
+def message(**fields):
     group = Chat(id=GROUP, type="supergroup")
     return Message(message_id=1, date=datetime(2024, 1, 1, tzinfo=UTC), chat=group, **fields)
 
 
-def test_an_admin_who_writes_as_a_chat_is_not_recognised() -> None:
+def test_an_admin_who_writes_as_a_chat_is_not_recognised():
     person = User(id=ADMIN, is_bot=False, first_name="Ada")
     assert is_admin(message(from_user=person), (ADMIN,))
     for sender in (Chat(id=GROUP, type="supergroup"), Chat(id=PUBLIC, type="channel")):
@@ -82,7 +76,7 @@ def test_an_admin_who_writes_as_a_chat_is_not_recognised() -> None:
     assert not is_admin(message(), (ADMIN,))
 
 
-async def test_the_one_thing_to_do_is_said_where_nothing_can_be_read(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_the_one_thing_to_do_is_said_where_nothing_can_be_read(sandbox, live, home):
     async with open_archive(home) as archive:
         for chat_id in await channels.load_channels(archive):
             await channels.set_channel_state(archive, chat_id, "pending")

@@ -1,12 +1,7 @@
 """Who is in a channel is asked of Telegram, remembered for minutes, forgotten with an update, and closed in doubt."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection
-from pathlib import Path
-from typing import Any
 
 import pytest
 from aiogram import Bot
@@ -16,7 +11,6 @@ from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, execute, open_archive, 
 
 from bot import access
 from bot.access import MembershipCache
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.telegram.session import TelegramSession
 from rag_core.storage import channels
@@ -25,25 +19,25 @@ PADLOCK = "Which digits open the boathouse padlock?"
 
 
 class Clock:
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 @pytest.fixture
-async def asked(sandbox: Sandbox) -> AsyncIterator[tuple[MembershipCache, Clock]]:
+async def asked(sandbox):
     clock = Clock()
     async with Bot(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
         yield MembershipCache(bot, clock), clock
 
 
-async def joined(who: MembershipCache, user_id: int, chats: Collection[int]) -> set[int]:
+async def joined(who, user_id, chats):
     return {chat for chat, inside in (await who.look_up(user_id, chats)).items() if inside}
 
 
-def calls(sandbox: Sandbox) -> int:
+def calls(sandbox):
     return sum(call["method"] == "getChatMember" for call in sandbox.transcript)
 
 
@@ -59,16 +53,12 @@ def calls(sandbox: Sandbox) -> int:
         ("kicked", True, False),
     ],
 )
-async def test_who_counts_as_a_member(
-    sandbox: Sandbox, asked: tuple[MembershipCache, Clock], status: str, is_member: bool, inside: bool
-) -> None:
+async def test_who_counts_as_a_member(sandbox, asked, status, is_member, inside):
     set_chat_member(sandbox.world, CREW, OTTO, status, is_member=is_member)
     assert await joined(asked[0], OTTO, [CREW]) == ({CREW} if inside else set())
 
 
-async def test_a_member_is_asked_about_once_in_four_minutes(
-    sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
-) -> None:
+async def test_a_member_is_asked_about_once_in_four_minutes(sandbox, asked):
     who, clock = asked
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     for _ in range(3):
@@ -80,11 +70,11 @@ async def test_a_member_is_asked_about_once_in_four_minutes(
     assert calls(sandbox) == 2
 
 
-async def test_what_was_asked_before_the_update_counts_for_nothing(sandbox: Sandbox) -> None:
+async def test_what_was_asked_before_the_update_counts_for_nothing(sandbox):
     class Late(Bot):
         """A bot whose question is overtaken by the update that it should have known of."""
 
-        async def get_chat_member(self, *args: Any, **more: Any) -> Any:
+        async def get_chat_member(self, *args, **more):
             member = await super().get_chat_member(*args, **more)
             who.forget(CREW, OTTO)
             return member
@@ -96,9 +86,7 @@ async def test_what_was_asked_before_the_update_counts_for_nothing(sandbox: Sand
 
 
 @pytest.mark.parametrize("kind", ["429", "500", "502html", "drop", "stall"])
-async def test_where_telegram_does_not_say_it_is_closed(
-    sandbox: Sandbox, asked: tuple[MembershipCache, Clock], kind: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_where_telegram_does_not_say_it_is_closed(sandbox, asked, kind, monkeypatch):
     monkeypatch.setattr(access, "_TIMEOUT_SECONDS", 0.3)
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     sandbox.faults.fail_next("getChatMember", kind, times=50, retry_after=60, seconds=1)
@@ -107,9 +95,7 @@ async def test_where_telegram_does_not_say_it_is_closed(
     assert await joined(asked[0], OTTO, [CREW]) == {CREW}  # doubt is not remembered
 
 
-async def test_where_the_bot_is_out_or_the_person_unknown_it_is_closed(
-    sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
-) -> None:
+async def test_where_the_bot_is_out_or_the_person_unknown_it_is_closed(sandbox, asked):
     assert await joined(asked[0], 999_999, [CREW]) == set()
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     set_chat_member(sandbox.world, CREW, sandbox.world.bot.id, "kicked")
@@ -117,17 +103,13 @@ async def test_where_the_bot_is_out_or_the_person_unknown_it_is_closed(
 
 
 @pytest.mark.parametrize("nobody", [0, GROUP, CREW])
-async def test_who_writes_as_a_chat_is_nobody(
-    sandbox: Sandbox, asked: tuple[MembershipCache, Clock], nobody: int
-) -> None:
+async def test_who_writes_as_a_chat_is_nobody(sandbox, asked, nobody):
     assert await joined(asked[0], nobody, [CREW]) == set()
     assert not await asked[0].leads(nobody, GROUP)
     assert calls(sandbox) == 0
 
 
-async def test_the_first_question_of_a_member_of_many_channels_is_whole(
-    sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
-) -> None:
+async def test_the_first_question_of_a_member_of_many_channels_is_whole(sandbox, asked):
     who, clock = asked
     chats = [-1002000000 - n for n in range(50)]
     for chat in chats:
@@ -141,7 +123,7 @@ async def test_the_first_question_of_a_member_of_many_channels_is_whole(
     assert calls(sandbox) == 70  # a few whose answers are old are asked about anew, the others count meanwhile
 
 
-async def test_an_outdated_update_is_skipped(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
+async def test_an_outdated_update_is_skipped(sandbox, asked):
     who, _ = asked
     set_chat_member(sandbox.world, CREW, sandbox.world.bot.id, "administrator")
     sandbox.world.queue.allow(["chat_member"])
@@ -162,14 +144,12 @@ async def test_an_outdated_update_is_skipped(sandbox: Sandbox, asked: tuple[Memb
 MISSED = ("В каналах для участников поискать сейчас не удалось", "Channels for members could not be looked at now")
 
 
-def misses_some(text: str) -> bool:
+def misses_some(text):
     return any(words in text for words in MISSED)
 
 
 @pytest.mark.parametrize("kind", ["500", "stall"])
-async def test_what_was_not_looked_at_is_said_to_who_may_be_a_member(
-    sandbox: Sandbox, live: Any, home: Path, kind: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_was_not_looked_at_is_said_to_who_may_be_a_member(sandbox, live, home, kind, monkeypatch):
     monkeypatch.setattr(access, "_TIMEOUT_SECONDS", 0.3)
     await inside(home, CREW, SAFE)
     set_chat_member(sandbox.world, CREW, RITA, "member")
@@ -198,9 +178,7 @@ async def test_what_was_not_looked_at_is_said_to_who_may_be_a_member(
 
 
 @pytest.mark.parametrize("closed", [0, 2])
-async def test_an_outage_is_told_in_the_same_words_where_there_is_no_channel_for_members(
-    sandbox: Sandbox, live: Any, home: Path, closed: int
-) -> None:
+async def test_an_outage_is_told_in_the_same_words_where_there_is_no_channel_for_members(sandbox, live, home, closed):
     if closed:
         await inside(home, CREW, SAFE)
     async with live():
@@ -208,7 +186,7 @@ async def test_an_outage_is_told_in_the_same_words_where_there_is_no_channel_for
         assert MISSED[1] in await say_text(sandbox, OTTO, PADLOCK)
 
 
-async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
+async def test_who_leads_a_group(sandbox, asked):
     who, clock = asked
     assert await who.leads(OTTO, GROUP)  # the owner
     assert not await who.leads(RITA, GROUP)
@@ -217,13 +195,13 @@ async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[MembershipCache,
     assert await who.leads(RITA, GROUP)
 
 
-async def inside(home: Path, *chats: int) -> None:
+async def inside(home, *chats):
     async with open_archive(home) as archive:
         for chat in chats:
             await channels.record_bot_joined(archive, chat)
 
 
-async def test_a_member_reads_the_channel_until_they_leave(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_member_reads_the_channel_until_they_leave(sandbox, live, home):
     await inside(home, CREW)
     set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():
@@ -238,7 +216,7 @@ async def test_a_member_reads_the_channel_until_they_leave(sandbox: Sandbox, liv
         assert "4417" in await say_text(sandbox, OTTO, PADLOCK)
 
 
-async def test_the_update_alone_closes_it_at_once(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_the_update_alone_closes_it_at_once(sandbox, live, home):
     """Between two questions nothing but the update tells that the membership has gone."""
     await inside(home, CREW)
     set_chat_member(sandbox.world, CREW, RITA, "member")
@@ -252,7 +230,7 @@ async def test_the_update_alone_closes_it_at_once(sandbox: Sandbox, live: Any, h
         assert "4417" not in await say_text(sandbox, RITA, PADLOCK)
 
 
-async def test_a_channel_the_bot_is_not_in_is_for_admins(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_channel_the_bot_is_not_in_is_for_admins(sandbox, live, home):
     set_chat_member(sandbox.world, CREW, RITA, "member")  # the archive knows it from an export only
     async with live():
         assert "4417" not in await say_text(sandbox, RITA, PADLOCK)

@@ -1,16 +1,12 @@
 """What admins are told: gaps, repairs, failing jobs; errors once, summarised, and only those of ours."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3
 import threading
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from aiogram import Bot
@@ -19,10 +15,9 @@ from driver import ADMIN, HARBOUR, OTTO, RITA, open_archive
 
 from bot import access, admin_notifications, jobs
 from bot.admin_notifications import AdminNotifier, notify_of_errors
-from bot.sandbox import Sandbox
 from bot.settings import BotSettings, Settings
 from bot.telegram.session import TelegramSession
-from ingest.outages import AdminNotice, ErrorsLogged, GapsFound, IndexesRepaired, JobFailing
+from ingest.outages import ErrorsLogged, GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import questions
 from rag_core.storage.channel_history import Gap
 from rag_core.types import Channel
@@ -31,22 +26,22 @@ DAY = datetime(2025, 3, 1, 23, tzinfo=UTC)
 
 
 @pytest.fixture
-async def told(sandbox: Sandbox, home: Path) -> Any:
+async def told(sandbox, home):
     async with open_archive(home) as archive:
         for person in (ADMIN, OTTO):
             sandbox.world.people[person].started = True
         async with Bot(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
             settings = Settings(bot=BotSettings(timezone="Europe/Moscow"))
-            context: Any = SimpleNamespace(archive=archive, settings=settings, admins=(ADMIN, OTTO), history=None)
+            context = SimpleNamespace(archive=archive, settings=settings, admins=(ADMIN, OTTO), history=None)
             yield AdminNotifier(bot, context)
 
 
-async def said(sandbox: Sandbox, chat: int = ADMIN) -> str:
+async def said(sandbox, chat=ADMIN):
     (message,) = await sandbox.replies(chat)
     return str(message["text"])
 
 
-async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox: Sandbox, told: AdminNotifier) -> None:
+async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox, told):
     channel = Channel(HARBOUR, "Harbour News", "harbour_news")
     between = Gap(1, HARBOUR, DAY, DAY + timedelta(days=3))
     before = Gap(2, HARBOUR, None, DAY)
@@ -59,10 +54,8 @@ async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox: S
     assert text == await said(sandbox, OTTO)
 
 
-async def test_an_admin_is_told_in_the_language_of_their_questions(
-    sandbox: Sandbox, told: AdminNotifier, home: Path
-) -> None:
-    row: dict[str, Any] = {"bot_id": 42, "update_id": 1, "chat_id": ADMIN, "message_id": 1, "thread": None}
+async def test_an_admin_is_told_in_the_language_of_their_questions(sandbox, told, home):
+    row = {"bot_id": 42, "update_id": 1, "chat_id": ADMIN, "message_id": 1, "thread": None}
     row |= {"user_id": ADMIN, "text": "когда?", "lang": "ru", "asked_at": DAY, "private": True}
     await questions.queue_question(told.context.archive, questions.QuestionRow(**row))
     await told(JobFailing("backup", "There is no room for a backup."))
@@ -72,9 +65,7 @@ async def test_an_admin_is_told_in_the_language_of_their_questions(
     assert "добавлено снова: 3" in await said(sandbox)
 
 
-async def test_a_bot_that_was_off_for_three_days_tells_its_admins_once(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_bot_that_was_off_for_three_days_tells_its_admins_once(sandbox, live, home, monkeypatch):
     monkeypatch.setattr(jobs, "_HEARTBEAT_SECONDS", 0.05)
     monkeypatch.setattr(jobs, "_FIRST_HEARTBEAT_SECONDS", 0.05)
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
@@ -99,17 +90,17 @@ ours = logging.getLogger("bot.somewhere")
 class Admins:
     """Takes in what the admins are told."""
 
-    def __init__(self, *, reached: bool = True) -> None:
-        self.reached, self.heard = reached, list[tuple[tuple[str, int], ...]]()
+    def __init__(self, *, reached=True):
+        self.reached, self.heard = reached, []
         self._bell = asyncio.Event()
 
-    async def __call__(self, notice: AdminNotice) -> bool:
+    async def __call__(self, notice):
         assert isinstance(notice, ErrorsLogged)
         self.heard.append(notice.lines)
         self._bell.set()
         return self.reached
 
-    async def next(self) -> tuple[tuple[str, int], ...]:
+    async def next(self):
         async with asyncio.timeout(30):
             await self._bell.wait()
         self._bell.clear()
@@ -117,12 +108,12 @@ class Admins:
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def soon(monkeypatch):
     monkeypatch.setattr(admin_notifications, "_GATHER_SECONDS", 0.05)
     monkeypatch.setattr(admin_notifications, "_MIN_INTERVAL_SECONDS", 0.05)
 
 
-async def test_many_errors_are_one_message() -> None:
+async def test_many_errors_are_one_message():
     admins = Admins()
     async with notify_of_errors(admins):
         for number in range(5):
@@ -131,7 +122,7 @@ async def test_many_errors_are_one_message() -> None:
         assert await admins.next() == (("question 0 failed: The archive is busy.", 5), ("another thing", 1))
 
 
-async def test_the_same_is_told_once_and_something_new_is_told() -> None:
+async def test_the_same_is_told_once_and_something_new_is_told():
     admins = Admins()
     async with notify_of_errors(admins):
         ours.error("question %d failed", 1)
@@ -143,7 +134,7 @@ async def test_the_same_is_told_once_and_something_new_is_told() -> None:
         assert await admins.next() == (("the disk is full", 1),)
 
 
-async def test_where_nobody_was_reached_it_is_told_again() -> None:
+async def test_where_nobody_was_reached_it_is_told_again():
     admins = Admins(reached=False)
     async with notify_of_errors(admins):
         ours.error("the disk is full")
@@ -154,7 +145,7 @@ async def test_where_nobody_was_reached_it_is_told_again() -> None:
     assert len(admins.heard) == 2
 
 
-async def test_what_is_not_ours_or_no_error_or_told_elsewhere_is_silent() -> None:
+async def test_what_is_not_ours_or_no_error_or_told_elsewhere_is_silent():
     admins = Admins()
     async with notify_of_errors(admins):
         logging.getLogger("aiogram.dispatcher").error("Failed to fetch updates")
@@ -166,7 +157,7 @@ async def test_what_is_not_ours_or_no_error_or_told_elsewhere_is_silent() -> Non
 
 
 @pytest.mark.plants_secrets
-async def test_a_thread_may_fail_and_a_token_stays_hidden() -> None:
+async def test_a_thread_may_fail_and_a_token_stays_hidden():
     admins = Admins()
     async with notify_of_errors(admins):
         said = "no way to https://api.telegram.org/bot123456:" + "A" * 35
@@ -176,10 +167,8 @@ async def test_a_thread_may_fail_and_a_token_stays_hidden() -> None:
     assert "<token>" in line
 
 
-async def test_a_question_that_fails_is_told_to_the_admins_once(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def broken(*_: Any, **__: Any) -> Any:
+async def test_a_question_that_fails_is_told_to_the_admins_once(sandbox, live, monkeypatch):
+    async def broken(*_, **__):
         raise RuntimeError("when does the ferry leave?")
 
     monkeypatch.setattr(access, "build_viewer", broken)

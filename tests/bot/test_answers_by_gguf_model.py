@@ -3,12 +3,9 @@
 The model is random, so that nothing it writes stands: what is held is that each answer is cited or refused.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,13 +26,9 @@ from rag_core.settings import RagSettings
 from rag_core.storage import channels, posts
 from rag_core.types import Answer, Channel, Citation, Post, PostKey, Sentence, Shortfall
 
-Run = Callable[..., str]
-
 
 @pytest.fixture
-def citegram(
-    tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
+def citegram(tmp_path, tiny_gguf, monkeypatch, capsys):
     """The command with a model and an empty folder; returns what it prints."""
     monkeypatch.chdir(tmp_path)
     for name, value in (("LLM__MODEL", tiny_gguf), ("LLM__THREADS", 1), ("MODELS__EMBEDDER", "none")):
@@ -43,7 +36,7 @@ def citegram(
     for name in ("BOT__TOKEN", "BOT__ADMINS", "DATA__DIR", "ANSWER__COVERAGE", "LLM__URL"):
         monkeypatch.delenv(name, raising=False)
 
-    def run(*words: object) -> str:
+    def run(*words):
         capsys.readouterr()
         assert main(["--data", "data", *map(str, words)]) == 0
         return capsys.readouterr().out
@@ -52,7 +45,7 @@ def citegram(
 
 
 @pytest.mark.parametrize("question", ["When does the ferry to Owl Island leave?", "Сколько стоит абонемент?"])
-def test_the_demo_answers_with_a_model_cited_or_refused(citegram: Run, question: str) -> None:
+def test_the_demo_answers_with_a_model_cited_or_refused(citegram, question):
     said = citegram("demo", "--once", question)
     sources = {int(n) for n in re.findall(r"^(\d+)\. ", said, re.M)}
     cited = {int(n) for n in re.findall(r"\[(\d+)\]", said)}
@@ -61,15 +54,13 @@ def test_the_demo_answers_with_a_model_cited_or_refused(citegram: Run, question:
     assert "<https://t.me/" in said or "I did not find" in said or "I found nothing" in said or "не наш" in said
 
 
-def test_a_model_that_is_not_there_is_told_and_the_demo_answers_word_for_word(
-    citegram: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_is_not_there_is_told_and_the_demo_answers_word_for_word(citegram, monkeypatch):
     monkeypatch.setenv("LLM__MODEL", "no/such.gguf")
     said = citegram("demo", "--once", "What is the earliest mention of Ilse Brandt?")
     assert "<https://t.me/owl_hill_observers/84>" in said
 
 
-def test_the_terminal_shows_what_the_model_took(citegram: Run, root: Path, tmp_path: Path) -> None:
+def test_the_terminal_shows_what_the_model_took(citegram, root, tmp_path):
     shutil.copytree(root / "bot" / "sandbox" / "channels" / "owl-hill", tmp_path / "export")
     citegram("import", tmp_path / "export", "--username", "owl_hill")
     found = json.loads(citegram("ask", "What does Tawny eat?", "--trace", "--json"))
@@ -81,7 +72,7 @@ def test_the_terminal_shows_what_the_model_took(citegram: Run, root: Path, tmp_p
         assert spans["write"]["tokens"] > 0
 
 
-def test_the_figures_of_answers_have_those_of_the_model(citegram: Run, tmp_path: Path, tiny_gguf: Path) -> None:
+def test_the_figures_of_answers_have_those_of_the_model(citegram, tmp_path, tiny_gguf):
     data = tmp_path / "set"
     data.mkdir()
     corpus = [{"id": "a", "text": "The ferry to the island costs twelve euros.", "date": "2025-03-10"}]
@@ -97,7 +88,7 @@ def test_the_figures_of_answers_have_those_of_the_model(citegram: Run, tmp_path:
     assert (figures["by_model"], figures["first_right"]) == (0.0, 1.0)
 
 
-async def test_the_terminal_says_who_wrote_and_the_trace_when_the_first_sentence_stood(tmp_path: Path) -> None:
+async def test_the_terminal_says_who_wrote_and_the_trace_when_the_first_sentence_stood(tmp_path):
     async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
         await channels.save_channel(rag.archive, Channel(-1001, "Harbour", "harbour"))
         text = "A ferry ticket costs twelve euros; children under six sail for nothing."
@@ -108,7 +99,6 @@ async def test_the_terminal_says_who_wrote_and_the_trace_when_the_first_sentence
         model = FakeLlm("A ticket for the ferry costs twelve euros. [1]")
         answerer = TerminalAnswerer(replace(rag, writer=model), ZoneInfo("UTC"))
         found = await answerer.ask("How much does a ferry ticket cost?", trace=True)
-    assert found is not None
     assert found["answer"]["model"] == "scripted"
     (line,) = [line for line in format_answer_trace(found) if line.startswith("write")]
     assert "calls=1" in line
@@ -116,7 +106,7 @@ async def test_the_terminal_says_who_wrote_and_the_trace_when_the_first_sentence
     assert "scripted" in format_answer_text(found, Translator("en"), ZoneInfo("UTC"))
 
 
-def test_a_reader_sees_which_of_the_two_wrote_and_that_something_was_left_out() -> None:
+def test_a_reader_sees_which_of_the_two_wrote_and_that_something_was_left_out():
     key, date = PostKey(-1001, 1), datetime(2025, 3, 1, tzinfo=UTC)
     citation = Citation(key, "twelve euros", 0, 12, date)
     answer = Answer((Sentence("It costs twelve euros.", (citation,), 0.9),), 0.9, "direct", model="Tiny <b>",
@@ -127,7 +117,7 @@ def test_a_reader_sees_which_of_the_two_wrote_and_that_something_was_left_out() 
         assert left in said
 
 
-def test_a_refusal_is_whole_where_only_the_writing_failed() -> None:
+def test_a_refusal_is_whole_where_only_the_writing_failed():
     shown = RenderContext(Translator("en"), ZoneInfo("UTC"))
     refused = Answer((), 0.6, "direct", shortfalls=(Shortfall("write", "The model went away."),))
     assert "could not look everywhere" not in render_answer(refused, {}, shown).render()[0]

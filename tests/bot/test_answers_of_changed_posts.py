@@ -1,16 +1,11 @@
 """Answers that stay true: words that were edited or deleted leave the answer, which says so once."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import ADMIN, CREW, HARBOUR, KILN, OTTO, RITA, current, press, say, say_text, wait_until_idle
 
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 
 REGATTA = "The winter regatta of model boats begins at eleven on the frozen millpond."
@@ -20,15 +15,13 @@ CHESS_ASKED = "Where does the chess tournament of lighthouse keepers take place?
 
 
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def soon(monkeypatch):
     """Answers are corrected within half a second; the first test takes the bot's own time."""
     monkeypatch.setattr("bot.notifications._ANSWER_INTERVAL_SECONDS", 0.1)
     monkeypatch.setattr("bot.notifications._DEBOUNCE_SECONDS", 0.3)
 
 
-async def ask_of(
-    sandbox: Sandbox, home: Path, chat: int, text: str, asked: str, who: int
-) -> tuple[int, dict[str, Any]]:
+async def ask_of(sandbox, home, chat, text, asked, who):
     """Post a text, and ask until the answer quotes it: the number of the post, and the answer."""
     number = (await sandbox.post(chat, text))["message_id"]
     async with asyncio.timeout(60):
@@ -39,7 +32,7 @@ async def ask_of(
                 return int(number), reply
 
 
-def count_edits(sandbox: Sandbox, message: dict[str, Any]) -> int:
+def count_edits(sandbox, message):
     return sum(
         line["method"] == "editMessageText" and str(line["params"].get("message_id")) == str(message["message_id"])
         for line in sandbox.transcript
@@ -47,14 +40,12 @@ def count_edits(sandbox: Sandbox, message: dict[str, Any]) -> int:
     )
 
 
-async def wait_for_note(sandbox: Sandbox, message: dict[str, Any]) -> str:
+async def wait_for_note(sandbox, message):
     assert await sandbox.until(lambda: current(sandbox, message)["text"].startswith("✏️"))
     return str(current(sandbox, message)["text"])
 
 
-async def test_an_answer_says_that_its_post_was_edited_and_why_shows_how(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_an_answer_says_that_its_post_was_edited_and_why_shows_how(sandbox, live, home):
     async with live():
         number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
         began = time.monotonic()
@@ -68,7 +59,7 @@ async def test_an_answer_says_that_its_post_was_edited_and_why_shows_how(
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_deleted_post_leaves_the_answer(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_deleted_post_leaves_the_answer(sandbox, live, home):
     async with live():
         number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
         asked = await say(sandbox, ADMIN, f"/delete t.me/harbour_news/{number}")
@@ -80,7 +71,7 @@ async def test_a_deleted_post_leaves_the_answer(sandbox: Sandbox, live: Any, hom
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_verdict_falls_with_the_words_it_stands_on(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_verdict_falls_with_the_words_it_stands_on(sandbox, live, home):
     async with live():
         number, _ = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
         reply = await say(sandbox, OTTO, f"/verify {REGATTA}")
@@ -95,7 +86,7 @@ async def test_a_verdict_falls_with_the_words_it_stands_on(sandbox: Sandbox, liv
 
 
 @pytest.mark.usefixtures("soon")
-async def test_words_that_still_stand_and_other_answers_are_left_alone(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_words_that_still_stand_and_other_answers_are_left_alone(sandbox, live, home):
     async with live():
         number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
         other, later = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
@@ -107,7 +98,7 @@ async def test_words_that_still_stand_and_other_answers_are_left_alone(sandbox: 
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_storm_of_edits_edits_an_answer_once(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_storm_of_edits_edits_an_answer_once(sandbox, live, home):
     async with live():
         number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
         other, later = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
@@ -123,7 +114,7 @@ async def test_a_storm_of_edits_edits_an_answer_once(sandbox: Sandbox, live: Any
 
 
 @pytest.mark.usefixtures("soon")
-async def test_who_left_a_channel_learns_nothing_of_its_edits(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_who_left_a_channel_learns_nothing_of_its_edits(sandbox, live, home):
     set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():
         number, reply = await ask_of(sandbox, home, CREW, REGATTA, REGATTA_ASKED, RITA)
@@ -136,9 +127,7 @@ async def test_who_left_a_channel_learns_nothing_of_its_edits(sandbox: Sandbox, 
         assert current(sandbox, reply)["text"] == reply["text"]
 
 
-async def test_a_change_while_the_bot_was_off_is_told_after_the_start_unless_a_setting_forbids(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_change_while_the_bot_was_off_is_told_after_the_start_unless_a_setting_forbids(sandbox, live, home):
     async with live(update_answers=False):
         number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
         await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))

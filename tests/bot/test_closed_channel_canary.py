@@ -4,23 +4,17 @@ Everything that is sent where the outsider can see it is searched: texts, entiti
 files, and what a pressed button says.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, index_posts, sent, wait_until_idle
 from sample_sizes import FULL
 
 from bot import access
-from bot.sandbox import Sandbox
 from bot.sandbox.state import get_message_key, is_message_visible, set_chat_member
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable
@@ -56,7 +50,7 @@ COMMANDS = (
 ).split()
 
 
-def hidden(kind: str, number: int) -> Post:
+def hidden(kind, number):
     word = f"{WORD[kind]}{number}"
     text = f"The password that opens the cellar of the smuggler's warehouse is {word}. "
     text += f"Пароль, который открывает подвал склада контрабандистов: {word}."
@@ -64,7 +58,7 @@ def hidden(kind: str, number: int) -> Post:
 
 
 @pytest.fixture
-async def planted(home: Path, sandbox: Sandbox) -> AsyncIterator[Path]:
+async def planted(home, sandbox):
     """The home with a secret in each kind of channel; Rita is a member of all, Otto of none."""
     async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
         for kind, (visibility, state, inside) in KINDS.items():
@@ -86,7 +80,7 @@ async def planted(home: Path, sandbox: Sandbox) -> AsyncIterator[Path]:
     yield home
 
 
-def get_receiver(params: dict[str, Any]) -> int | None:
+def get_receiver(params):
     """The one member who sees what a call shows; None where all in its chat do."""
     given = params.get("ephemeral_message_parameters")
     found = (json.loads(given) if isinstance(given, str) else given or params).get("receiver_user_id")
@@ -96,22 +90,22 @@ def get_receiver(params: dict[str, Any]) -> int | None:
 class Hunt:
     """The outsider, and what the outsider got to see."""
 
-    def __init__(self, sandbox: Sandbox, home: Path, lang: str) -> None:
+    def __init__(self, sandbox, home, lang):
         self.sandbox, self.home, self.lang = sandbox, home, lang
         sandbox.world.people[OTTO].lang = lang
 
-    async def says(self, text: str, chat: int | None = None, who: int = OTTO, **more: Any) -> dict[str, Any]:
+    async def says(self, text, chat=None, who=OTTO, **more):
         message = await self.sandbox.say(who, text, chat_id=chat, **more)
         await self.rest()
         return message
 
-    async def says_all(self, *said: tuple[str, int | None, int | None]) -> None:
+    async def says_all(self, *said):
         """Many things in a row: text, chat, and the message they reply to."""
         for text, chat, parent in said:
             await self.sandbox.say(OTTO, text, chat_id=chat, reply_to=parent)
         await self.rest()
 
-    async def presses(self, chat: int, buttons: list[str], *messages: int) -> None:
+    async def presses(self, chat, buttons, *messages):
         """Press every button at each of these messages."""
         async with asyncio.TaskGroup() as group:
             for message in messages:
@@ -119,25 +113,25 @@ class Hunt:
                     group.create_task(self.sandbox.press(OTTO, chat, message, data))
         await self.rest()
 
-    async def rest(self) -> None:
+    async def rest(self):
         await wait_until_idle(self.sandbox, self.home)
 
-    def shown(self, *chats: int) -> list[dict[str, Any]]:
+    def shown(self, *chats):
         """The bot's messages in chats, as they are now."""
         return sent(self.sandbox, *chats)
 
-    def buttons(self, *chats: int) -> list[str]:
+    def buttons(self, *chats):
         """What all the buttons in these chats carry."""
         return self.buttons_of(*self.shown(*chats))
 
-    def buttons_of(self, *messages: dict[str, Any]) -> list[str]:
+    def buttons_of(self, *messages):
         """What all the buttons of these messages carry."""
         rows = [row for m in messages for row in m.get("reply_markup", {}).get("inline_keyboard", ())]
         return list(
             dict.fromkeys(button["callback_data"] for row in rows for button in row if "callback_data" in button)
         )
 
-    def seen(self) -> str:
+    def seen(self):
         """All that went where Otto sees it."""
         world, where = self.sandbox.world, {str(OTTO), str(GROUP), str(OTHER_GROUP)}
         mine = [
@@ -161,39 +155,39 @@ class Hunt:
         return "\n".join([json.dumps(mine, ensure_ascii=False), *files])
 
 
-async def in_private(hunt: Hunt) -> None:
+async def in_private(hunt):
     await hunt.says(ASKED[hunt.lang])
 
 
-async def by_ask(hunt: Hunt) -> None:
+async def by_ask(hunt):
     await hunt.says(f"/ask {ASKED[hunt.lang]}")
 
 
-async def by_mention(hunt: Hunt) -> None:
+async def by_mention(hunt):
     await hunt.says(f"@citegram_bot {ASKED[hunt.lang]}", GROUP)
 
 
-async def by_command_in_a_group(hunt: Hunt) -> None:
+async def by_command_in_a_group(hunt):
     await hunt.says(f"/ask@citegram_bot {ASKED[hunt.lang]}", GROUP)
 
 
-async def by_reply(hunt: Hunt) -> None:
+async def by_reply(hunt):
     seen = [key for key in hunt.sandbox.world.sent[GROUP] if key > 0]
     await hunt.says(ASKED[hunt.lang], GROUP, reply_to=seen[-1])
 
 
-async def in_another_group(hunt: Hunt) -> None:
+async def in_another_group(hunt):
     await hunt.says(f"/ask@citegram_bot {ASKED[hunt.lang]}", OTHER_GROUP)
 
 
-async def an_admin_asks_in_the_group(hunt: Hunt) -> None:
+async def an_admin_asks_in_the_group(hunt):
     await hunt.says(f"/ask@citegram_bot {ASKED[hunt.lang]}", GROUP, ADMIN)
     await hunt.says(f"/search@citegram_bot {SEARCHED[hunt.lang]}", GROUP, ADMIN)
     await hunt.says("/bind@citegram_bot", GROUP, ADMIN)
     await hunt.says("/settings@citegram_bot", GROUP, ADMIN)
 
 
-async def a_member_asks_in_the_group(hunt: Hunt) -> None:
+async def a_member_asks_in_the_group(hunt):
     """Rita alone is shown what she may read, and "Show to all" shows the group nothing of it."""
     for text in (f"/ask@citegram_bot {ASKED[hunt.lang]}", f"/search@citegram_bot {SEARCHED[hunt.lang]}"):
         await hunt.says(text, GROUP, RITA)
@@ -207,14 +201,14 @@ async def a_member_asks_in_the_group(hunt: Hunt) -> None:
     await hunt.rest()
 
 
-async def by_search_and_its_pages(hunt: Hunt) -> None:
+async def by_search_and_its_pages(hunt):
     await hunt.says(f"/search {SEARCHED[hunt.lang]}")
     await hunt.says("/search the")
     await hunt.says(f"/search@citegram_bot {SEARCHED[hunt.lang]}", GROUP)
     await hunt.presses(OTTO, hunt.buttons(OTTO), *(message["message_id"] for message in hunt.shown(OTTO)))
 
 
-async def by_why_on_the_answer_of_another(hunt: Hunt) -> None:
+async def by_why_on_the_answer_of_another(hunt):
     of_all = [("/why@citegram_bot", GROUP, message["message_id"]) for message in hunt.shown(GROUP)]
     mine = [("/why", None, message["message_id"]) for message in hunt.shown(OTTO)[:5]]
     await hunt.says_all(*of_all, *mine, ("/why", None, None))
@@ -223,27 +217,27 @@ async def by_why_on_the_answer_of_another(hunt: Hunt) -> None:
 REMARKS = ("source?", "show me the whole post", "точно?", "когда это написали?", "ещё", "tldr")
 
 
-async def by_remarks_on_the_answer_of_another(hunt: Hunt) -> None:
+async def by_remarks_on_the_answer_of_another(hunt):
     answers = [message["message_id"] for message in hunt.shown(GROUP)]
     await hunt.says_all(*((remark, GROUP, answer) for answer in answers[:3] for remark in REMARKS))
     await hunt.says_all(*((remark, None, None) for remark in REMARKS))
 
 
-async def by_buttons_of_others(hunt: Hunt) -> None:
+async def by_buttons_of_others(hunt):
     stolen = hunt.buttons(ADMIN, RITA, CREW_GROUP, GROUP)
     assert len(stolen) > 10
     for chat in (OTTO, GROUP):
         await hunt.presses(chat, stolen, hunt.sandbox.world.sent[chat][-1])
 
 
-async def by_forwarding(hunt: Hunt) -> None:
+async def by_forwarding(hunt):
     known = hunt.sandbox.world.room(OTTO)
     await hunt.says("", forward_of=(OTTO, max(known.messages)))
     post = await hunt.sandbox.post(HARBOUR, ASKED[hunt.lang])
     await hunt.says("", forward_of=(HARBOUR, post["message_id"]))
 
 
-async def by_editing(hunt: Hunt) -> None:
+async def by_editing(hunt):
     message = await hunt.says("hello")
     await hunt.sandbox.edit(OTTO, message["message_id"], ASKED[hunt.lang])
     message = await hunt.says("/search ferry")
@@ -251,7 +245,7 @@ async def by_editing(hunt: Hunt) -> None:
     await hunt.rest()
 
 
-async def by_deep_link(hunt: Hunt) -> None:
+async def by_deep_link(hunt):
     with closing(sqlite3.connect(hunt.home / "citegram.db")) as archive:
         tables = [row[0] for row in archive.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         handles = [
@@ -266,44 +260,44 @@ async def by_deep_link(hunt: Hunt) -> None:
     await hunt.says_all(*((f"/start {payload}", None, None) for payload in payloads))
 
 
-async def by_counting(hunt: Hunt) -> None:
+async def by_counting(hunt):
     await hunt.says(COUNTED[hunt.lang])
 
 
-async def by_the_day(hunt: Hunt) -> None:
+async def by_the_day(hunt):
     await hunt.says(POSTED[hunt.lang])
 
 
-async def by_the_channels_name(hunt: Hunt) -> None:
+async def by_the_channels_name(hunt):
     for kind in KINDS:
         named = f"/search {SEARCHED[hunt.lang]} t.me/c/{str(CHAT[kind]).removeprefix('-100')}"
         await hunt.says_all((NAMED[hunt.lang].format(kind), None, None), (named, None, None))
 
 
-async def by_a_refusal(hunt: Hunt) -> None:
+async def by_a_refusal(hunt):
     await hunt.says("smuggler warehouse xylophone?" if hunt.lang == "en" else "контрабандисты и ксилофон?")
 
 
-async def after_an_insider(hunt: Hunt) -> None:
+async def after_an_insider(hunt):
     asked = ASKED[hunt.lang] + " please"
     await hunt.says(asked, who=RITA)
     await hunt.says(asked, who=ADMIN)
     await hunt.says(asked)
 
 
-async def by_every_command(hunt: Hunt) -> None:
+async def by_every_command(hunt):
     await hunt.says_all(*((f"/{command}", None, None) for command in COMMANDS))
     await hunt.says_all(*((f"/{c}@citegram_bot {SEARCHED[hunt.lang]}", GROUP, None) for c in COMMANDS))
 
 
-async def by_commands_about_a_post(hunt: Hunt) -> None:
+async def by_commands_about_a_post(hunt):
     links = [f"https://t.me/c/{str(chat).removeprefix('-100')}/1" for chat in CHAT.values()]
     said = [f"/{command} {link}" for link in links for command in ("delete", "check", "why", "verify")]
     await hunt.says_all(*((text, None, None) for text in said))
 
 
-async def by_a_failure(hunt: Hunt) -> None:
-    async def broken(*_: Any, **__: Any) -> Any:
+async def by_a_failure(hunt):
+    async def broken(*_, **__):
         raise ArchiveUnavailable(f"The file {TITLE['admins']} with {WORD['admins']} cannot be read.")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -315,7 +309,7 @@ async def by_a_failure(hunt: Hunt) -> None:
     await hunt.says("?" * 2000)
 
 
-async def by_rich_messages(hunt: Hunt) -> None:
+async def by_rich_messages(hunt):
     """The notes of a rich message show more of a post than its quotes."""
     for who, chat in ((OTTO, None), (OTTO, OTHER_GROUP), (ADMIN, GROUP)):
         await hunt.says("/mode@citegram_bot rich", chat, who)
@@ -335,7 +329,7 @@ ONCE = {
     by_every_command, by_commands_about_a_post, by_mention, by_command_in_a_group, by_reply, in_another_group,
     by_forwarding, by_editing,
 }  # fmt: skip
-WAYS: tuple[Callable[[Hunt], Awaitable[None]], ...] = (
+WAYS = (
     in_private, by_ask, by_mention, by_command_in_a_group, by_reply, in_another_group, an_admin_asks_in_the_group,
     a_member_asks_in_the_group,
     by_search_and_its_pages, by_why_on_the_answer_of_another, by_buttons_of_others, by_forwarding,
@@ -347,9 +341,7 @@ LAST = (by_the_channels_name, by_commands_about_a_post)
 
 
 @pytest.mark.parametrize("lang", ["en", "ru"])
-async def test_no_way_of_asking_tells_an_outsider_a_secret(
-    sandbox: Sandbox, live: Any, planted: Path, lang: str
-) -> None:
+async def test_no_way_of_asking_tells_an_outsider_a_secret(sandbox, live, planted, lang):
     hunt = Hunt(sandbox, planted, lang)
     async with live(reader_limit=10_000, chat_limit=10_000):
         await insiders(hunt)
@@ -360,7 +352,7 @@ async def test_no_way_of_asking_tells_an_outsider_a_secret(
     assert len(hunt.shown(OTTO)) > (60 if lang == "en" else 20)  # it was an answer each time, and no silence
 
 
-async def insiders(hunt: Hunt) -> None:
+async def insiders(hunt):
     """Who may know does: else silence would prove nothing. And they leave buttons behind."""
     for who, chat in ((RITA, None), (ADMIN, None), (RITA, CREW_GROUP)):
         before = len(hunt.shown(chat or who))
@@ -378,9 +370,7 @@ async def insiders(hunt: Hunt) -> None:
         await hunt.says(command, who=ADMIN)
 
 
-async def test_who_is_thrown_out_does_not_hear_their_own_old_answer_again(
-    sandbox: Sandbox, live: Any, planted: Path
-) -> None:
+async def test_who_is_thrown_out_does_not_hear_their_own_old_answer_again(sandbox, live, planted):
     hunt = Hunt(sandbox, planted, "en")
     async with live():
         await hunt.says(ASKED["en"], who=RITA)

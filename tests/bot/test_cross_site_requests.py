@@ -1,10 +1,7 @@
 """Web pages of other sites against the ports that the bot and its sandbox open on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -16,21 +13,17 @@ from local_server import LocalServer, find_free_port
 from metrics_client import wait_for
 
 from bot.cli.demo import open_demo_sandbox
-from bot.sandbox import Sandbox
 from bot.settings import Settings
-
-if TYPE_CHECKING:
-    import playwright.async_api as playwright_api
 
 EVIL = "http://evil.example"
 
 
-async def status(url: str, method: str = "GET", **how: Any) -> int:
+async def status(url, method="GET", **how):
     async with aiohttp.ClientSession() as http, http.request(method, url, **how) as answer:
         return answer.status
 
 
-def host_of(sandbox: Sandbox) -> str:
+def host_of(sandbox):
     return urlsplit(sandbox.url).netloc
 
 
@@ -52,7 +45,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("headers", FOREIGN.values(), ids=FOREIGN)
-async def test_a_foreign_page_reaches_no_route_of_the_sandbox(sandbox: Sandbox, headers: dict[str, str]) -> None:
+async def test_a_foreign_page_reaches_no_route_of_the_sandbox(sandbox, headers):
     base = f"{sandbox.url}/bot{sandbox.token}"
     form = {"chat_id": OTTO, "text": "phish"}
     plain = {**headers, "Content-Type": "text/plain"}
@@ -80,7 +73,7 @@ async def test_a_foreign_page_reaches_no_route_of_the_sandbox(sandbox: Sandbox, 
     assert upload["document"]
 
 
-async def test_two_hosts_are_none(sandbox: Sandbox) -> None:
+async def test_two_hosts_are_none(sandbox):
     asked = f"GET /bot{sandbox.token}/getMe HTTP/1.1\r\nHost: {host_of(sandbox)}\r\nHost: evil.example\r\n\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", int(host_of(sandbox).partition(":")[2]))
     writer.write(asked.encode())
@@ -98,12 +91,12 @@ async def test_two_hosts_are_none(sandbox: Sandbox) -> None:
         {"Sec-Fetch-Site": "none", "Sec-Fetch-Dest": "document"},
     ],
 )
-async def test_programs_and_the_page_itself_are_served(sandbox: Sandbox, headers: dict[str, str]) -> None:
+async def test_programs_and_the_page_itself_are_served(sandbox, headers):
     assert await status(f"{sandbox.url}/bot{sandbox.token}/getMe", headers=headers) == 200
     assert await status(f"{sandbox.url}/sandbox/state?user={OTTO}", headers=headers) == 200
 
 
-async def test_a_link_opens_the_page_and_no_frame_does(sandbox: Sandbox) -> None:
+async def test_a_link_opens_the_page_and_no_frame_does(sandbox):
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     assert await status(f"{sandbox.url}/?user={OTTO}", headers=link) == 200
     assert await status(f"{sandbox.url}/", headers={**link, "Sec-Fetch-Dest": "iframe"}) == 403
@@ -112,7 +105,7 @@ async def test_a_link_opens_the_page_and_no_frame_does(sandbox: Sandbox) -> None
         assert page.headers["Cross-Origin-Opener-Policy"] == "same-origin"
 
 
-async def test_the_token_of_a_sandbox_is_another_each_time_and_only_it_opens() -> None:
+async def test_the_token_of_a_sandbox_is_another_each_time_and_only_it_opens():
     one, other = DrivenSandbox(), DrivenSandbox()
     assert one.token != other.token
     assert len(one.token) >= 35
@@ -126,7 +119,7 @@ async def test_the_token_of_a_sandbox_is_another_each_time_and_only_it_opens() -
         await one.stop()
 
 
-async def test_the_demo_uses_a_token_of_its_own_run(tmp_path: Any) -> None:
+async def test_the_demo_uses_a_token_of_its_own_run(tmp_path):
     given = Settings.model_validate({"data": {"dir": tmp_path / "data"}, "models": {"embedder": "none"}})
     tokens = set()
     for _ in range(2):
@@ -138,7 +131,7 @@ async def test_the_demo_uses_a_token_of_its_own_run(tmp_path: Any) -> None:
     assert not any(token.partition(":")[2].encode() in kept for token in tokens)
 
 
-async def test_figures_are_not_for_foreign_pages(live: Any) -> None:
+async def test_figures_are_not_for_foreign_pages(live):
     port = find_free_port()
     async with live(sections={"monitoring": {"port": port}}):
         await wait_for(port, lambda found: bool(found))
@@ -150,7 +143,7 @@ async def test_figures_are_not_for_foreign_pages(live: Any) -> None:
                 assert await status(url, headers=headers) in {200, 503}
 
 
-async def test_figures_that_others_shall_read_are_read_by_any_name(live: Any) -> None:
+async def test_figures_that_others_shall_read_are_read_by_any_name(live):
     port = find_free_port()
     async with live(sections={"monitoring": {"port": port, "host": "0.0.0.0", "public": True}}):
         await wait_for(port, lambda found: bool(found))
@@ -215,12 +208,12 @@ ATTACK = """async ([base, token, otto, upload]) => {
 }"""
 
 
-async def foreign_page(_: web.Request) -> web.Response:
+async def foreign_page(_):
     """Another site: a page without any policy of its own, on another port of this machine."""
     return web.Response(text="<!doctype html><title>evil</title><body>", content_type="text/html")
 
 
-async def test_a_foreign_page_in_a_browser_does_nothing(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
+async def test_a_foreign_page_in_a_browser_does_nothing(sandbox, browser):
     """Even one that knows the token, which a page cannot, and one whose own name stands for this machine by now."""
     await sandbox.send_file(OTTO, "secret.txt", b"the secret")
     path = next(one for one in sandbox.world.files.values() if one.name == "secret.txt").path()
@@ -231,12 +224,11 @@ async def test_a_foreign_page_in_a_browser_does_nothing(sandbox: Sandbox, browse
         for host in ("127.0.0.1", "localhost"):
             await page.goto(site.url.replace("127.0.0.1", host))
             upload = f"/file/bot{sandbox.token}/{path}"
-            said: dict[str, str] = await page.evaluate(ATTACK, [sandbox.url, sandbox.token, OTTO, upload])
+            said = await page.evaluate(ATTACK, [sandbox.url, sandbox.token, OTTO, upload])
             assert len(said) == 17
             assert not [name for name, what in said.items() if "secret" in str(what) or "posts" in str(what)]
             assert not {name for name, what in said.items() if what in {"loaded", "open", "readable"}}
         rebound = await page.goto(f"http://evil.example:{urlsplit(sandbox.url).port}/")
-        assert rebound is not None
         assert rebound.status == 403
         read = "async (url) => { const r = await fetch(url); return [r.status, await r.text()] }"
         for url in (f"/sandbox/state?user={ADMIN}", f"/bot{sandbox.token}/sendMessage?chat_id={OTTO}&text=phish"):

@@ -2,11 +2,8 @@
 send nothing load none of it.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 PROGRAM = """
 import importlib, sys, typing
@@ -34,7 +31,7 @@ print("all found")
 """
 
 
-def test_no_type_is_built_by_the_import_and_each_library_is_loaded_only_where_it_is_used(root: Path) -> None:
+def test_no_type_is_built_by_the_import_and_each_library_is_loaded_only_where_it_is_used(root):
     """Aiogram's models take seconds of processor time: `ask` and `import` have no use for them."""
     run = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], cwd=root, capture_output=True, text=True)
     assert run.stdout.strip() == "all found", run.stderr

@@ -1,16 +1,11 @@
 """Readers who send hostile texts hold up nobody else: one running request for each reader, and each of little time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import HARBOUR, RITA, index_posts
 
-from bot.sandbox import Sandbox
 from rag_core import RagSettings, open_engine
 from rag_core.storage import visible_posts
 from rag_core.types import Post, PostKey
@@ -23,7 +18,7 @@ MOST_S = 2.0  # of waiting
 MOST_CPU_S = 2.5
 
 
-async def keep_hostile_posts(home: Path) -> None:
+async def keep_hostile_posts(home):
     """Three posts of each pattern in a channel that everybody may read."""
     async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
         like = (await visible_posts.fetch_posts(rag.archive, [PostKey(HARBOUR, 10)]))[PostKey(HARBOUR, 10)]
@@ -37,9 +32,7 @@ async def keep_hostile_posts(home: Path) -> None:
 
 @pytest.mark.alone
 @pytest.mark.parametrize(("command", "length"), [("/verify ", 4000), ("", 900)], ids=["verify", "ask"])
-async def test_six_hostile_requests_do_not_delay_another_reader(
-    sandbox: Sandbox, live: Any, home: Path, command: str, length: int
-) -> None:
+async def test_six_hostile_requests_do_not_delay_another_reader(sandbox, live, home, command, length):
     await keep_hostile_posts(home)
     for attacker in ATTACKERS:
         sandbox.world.add_person(attacker, f"A{attacker}", lang="en")

@@ -1,16 +1,12 @@
 """What a real session leaves in its folder can be read by its owner only, whatever the umask of the shell."""
 
-from __future__ import annotations
-
 import asyncio
-from pathlib import Path
 
 import pytest
 from chaos.bot_process import fork_process
 from driver import HARBOUR, OTTO
 
 from bot.data_folder import find_exposed_files
-from bot.sandbox import Sandbox
 
 EXPORT = b"""{"name": "Bakery", "type": "public_channel", "id": 77, "messages": [
  {"id": 1, "type": "message", "date_unixtime": "1700000000", "text": "Rolls are ready at six in the morning."}]}"""
@@ -20,7 +16,7 @@ RUN = "import os, sys; from bot.__main__ import main; os.umask(0o022); sys.argv[
 
 
 @pytest.mark.timeout(300)  # two processes start
-async def test_a_session_leaves_only_private_files(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_a_session_leaves_only_private_files(sandbox, tmp_path):
     given = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url, "DATA__DIR": "home",
              "MODELS__EMBEDDER": "none", "LLM__MODEL": "none", "BOT__ADMINS": "501"}  # fmt: skip
     bot, backup = (fork_process(given, tmp_path / "log", exec, RUN.format([word]), {}) for word in ("run", "backup"))
@@ -46,7 +42,7 @@ async def test_a_session_leaves_only_private_files(sandbox: Sandbox, tmp_path: P
     assert len(found) > 5
 
 
-def walk(folder: Path) -> set[str]:
+def walk(folder):
     """The names of all below a folder, after their modes were looked at."""
     found = {folder, *folder.rglob("*")}
     modes = {}
@@ -60,7 +56,7 @@ def walk(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("mode", "said"), [(0o644, 1), (0o640, 1), (0o600, 0)])
-def test_settings_that_others_may_read_are_said(tmp_path: Path, mode: int, said: int) -> None:
+def test_settings_that_others_may_read_are_said(tmp_path, mode, said):
     env, home = tmp_path / ".env", tmp_path / "data"
     home.mkdir(mode=0o700)
     env.touch()

@@ -1,10 +1,7 @@
 """Filters and flags: which commands a handler takes, and that what is for admins is registered as such."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from aiogram import Bot
@@ -19,7 +16,7 @@ from bot.telegram.session import _ADMIN_COMMANDS
 class NamedBot(Bot):
     """A bot that knows its name without asking Telegram."""
 
-    async def me(self) -> User:
+    async def me(self):
         return User(id=1, is_bot=True, first_name="Citegram", username="citegram_bot")
 
 
@@ -35,18 +32,16 @@ class NamedBot(Bot):
         ("channel", "/why", False, False, None),
     ],
 )
-async def test_a_bare_command_in_a_group_may_be_another_bots(
-    kind: str, text: str, only: bool, taken: bool, addressed: bool | None
-) -> None:
+async def test_a_bare_command_in_a_group_may_be_another_bots(kind, text, only, taken, addressed):
     message = Message(message_id=1, date=datetime.now(UTC), chat=Chat(id=-5, type=kind), text=text)
-    found: Any = await ChatCommand("why", chats=PRIVATE | GROUPS, addressed_only=only)(message, NamedBot("1:x"))
+    found = await ChatCommand("why", chats=PRIVATE | GROUPS, addressed_only=only)(message, NamedBot("1:x"))
     assert bool(found) is taken
     assert not taken or found["addressed"] is addressed
 
 
-def test_every_command_of_admins_is_for_admins_only() -> None:
+def test_every_command_of_admins_is_for_admins_only():
     settings = Settings.model_construct(bot=Settings().bot)
-    context: Any = SimpleNamespace(settings=settings, archive=None, admins=())
+    context = SimpleNamespace(settings=settings, archive=None, admins=())
     dispatcher = build_dispatcher(context, DeduplicationMiddleware(context.archive))
     seen = set()
     for handler in dispatcher.message.handlers:

@@ -1,20 +1,14 @@
 """Every kind of button, forged, taken from others, late or pressed again: nothing changes, and all is answered."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging
 import sqlite3
 import time
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
-import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, open_more, wait_until_idle
 
-from bot.sandbox import Sandbox
 from bot.views import keyboards
 
 TABLES = "channels posts bindings grants group_rules rebuilds votes".split()
@@ -31,29 +25,29 @@ ACTIONS = (*keyboards.ANSWER_ACTIONS, *"""
 """.split())  # fmt: skip
 
 
-def made_up(now: int) -> list[str]:
+def made_up(now):
     """Well-formed data that no button ever had."""
     fields = (("a", OTTO), ("0123456789abcdef", HARBOUR), (str(now), now), (str(now), 0))
     return [keyboards.Press(to=to, token=a, number=b).pack() for to in ACTIONS for a, b in fields]
 
 
-def bent(data: str) -> list[str]:
+def bent(data):
     """Real data with one field of it replaced, in the ways of ODD; and cut, and with more."""
     parts = data.split(":")
     found = [":".join([*parts[:n], odd, *parts[n + 1 :]]) for n in range(1, len(parts)) for odd in ODD]
     return [one for one in [*found[::3], data[:-1], f"{data}:1", f"{data}0"] if len(one.encode()) <= MOST]
 
 
-def state(home: Path) -> dict[str, list[Any]]:
+def state(home):
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         found = {table: archive.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
         found["asked"] = archive.execute("SELECT * FROM questions WHERE user_id <> ?", (OTTO,)).fetchall()
     return found
 
 
-def buttons(sandbox: Sandbox, *chats: int) -> dict[str, tuple[int, int]]:
+def buttons(sandbox, *chats):
     """Data of all buttons in these chats: where it hangs."""
-    found: dict[str, tuple[int, int]] = {}
+    found = {}
     for chat in chats:
         for number, message in sandbox.world.room(chat).messages.items():
             for row in message.get("reply_markup", {}).get("inline_keyboard", ()):
@@ -61,7 +55,7 @@ def buttons(sandbox: Sandbox, *chats: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-async def seen_by_others(sandbox: Sandbox, home: Path) -> None:
+async def seen_by_others(sandbox, home):
     """The admins and Rita open whatever has buttons; Otto has an answer of his own."""
     for who, text in (
         (ADMIN, "/channels"), (ADMIN, "/grant 777"), (ADMIN, "/reindex"), (ADMIN, "/models"), (ADMIN, "/privacy"),
@@ -77,20 +71,18 @@ async def seen_by_others(sandbox: Sandbox, home: Path) -> None:
     await open_more(sandbox, answer, RITA)
 
 
-async def pressed(sandbox: Sandbox, who: int, chat: int, message: int, data: list[str]) -> None:
+async def pressed(sandbox, who, chat, message, data):
     """Press all, a few at a time; each must be answered."""
     for some in itertools.batched(data, 12) if hasattr(itertools, "batched") else _batched(data, 12):
         done = await asyncio.gather(*(sandbox.press(who, chat, message, one) for one in some))
         assert [one for one, end in zip(some, done, strict=True) if end["answer"] is None] == []
 
 
-def _batched(data: list[str], size: int) -> list[list[str]]:
+def _batched(data, size):
     return [data[n : n + size] for n in range(0, len(data), size)]
 
 
-async def test_no_button_of_others_or_of_nobody_does_anything(
-    sandbox: Sandbox, live: Any, home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_button_of_others_or_of_nobody_does_anything(sandbox, live, home, caplog):
     async with live(reader_limit=10_000):
         await seen_by_others(sandbox, home)
         theirs, mine = buttons(sandbox, ADMIN, RITA, GROUP), buttons(sandbox, OTTO)
@@ -107,9 +99,7 @@ async def test_no_button_of_others_or_of_nobody_does_anything(
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR and r.name.startswith("bot")] == []
 
 
-async def test_what_was_granted_removed_or_erased_is_not_done_again_by_the_same_button(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_what_was_granted_removed_or_erased_is_not_done_again_by_the_same_button(sandbox, live, home):
     async with live(reader_limit=10_000):
         await sandbox.say(RITA, "hello")
         await wait_until_idle(sandbox, home)
@@ -130,6 +120,6 @@ async def test_what_was_granted_removed_or_erased_is_not_done_again_by_the_same_
             assert state(home) == after, command
 
 
-async def press_all(sandbox: Sandbox, found: dict[str, tuple[int, int]]) -> None:
+async def press_all(sandbox, found):
     for data, (chat, number) in found.items():
         await sandbox.press(ADMIN, chat, number, data)

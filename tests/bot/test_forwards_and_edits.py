@@ -1,15 +1,11 @@
 """Edits and forwards as readers meet them, through the whole bot."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from driver import HARBOUR, KILN, OTTO, RITA, find_formatted
 
 from bot.i18n import get_translator
-from bot.sandbox import Sandbox
 from rag_core.types import Post, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -20,7 +16,7 @@ COURSE_WAS = "Запись на осенний курс керамики отк�
 COURSE_IS = "Запись на осенний курс керамики открывается девятого сентября."
 
 
-def shown(sandbox: Sandbox, chat_id: int, text: str) -> None:
+def shown(sandbox, chat_id, text):
     """Put an archived post where the channel shows it, so that it can be edited there."""
     date = datetime(2024, 3, 12, 9, tzinfo=UTC)
     sandbox.world.add_history(chat_id, [Post(PostKey(chat_id, 10), date, text)])
@@ -41,9 +37,9 @@ def shown(sandbox: Sandbox, chat_id: int, text: str) -> None:
     ],
 )
 async def test_an_edited_post_is_answered_anew_is_marked_and_explained(
-    sandbox: Sandbox, live: Any, ask: Any, eyes: Any, reader: int, chat_id: int, question: str, was: str, now: str,
-    words: tuple[str, ...],
-) -> None:  # fmt: skip
+    sandbox, live, ask, eyes, reader, chat_id, question, was, now,
+    words
+):  # fmt: skip
     old, new, edited, after, before = words
     shown(sandbox, chat_id, was)
     today = get_translator("ru" if reader == RITA else "en").date(datetime.now(UTC), UTC)
@@ -80,9 +76,9 @@ GAZETTE = {"id": -1007000001, "type": "channel", "title": "Owl Gazette", "userna
     ],
 )  # fmt: skip
 async def test_a_forward_is_the_word_of_its_origin(
-    sandbox: Sandbox, live: Any, ask: Any, eyes: Any, reader: int, chat_id: int, text: str, question: str, who: str,
-    channel: str,
-) -> None:  # fmt: skip
+    sandbox, live, ask, eyes, reader, chat_id, text, question, who,
+    channel
+):  # fmt: skip
     origin = {"type": "channel", "chat": GAZETTE, "message_id": 5, "date": int(datetime(2024, 5, 1).timestamp())}
     async with live(watch=eyes):
         await sandbox.post(chat_id, text, origin=origin, extra={"author_signature": "Ada"})

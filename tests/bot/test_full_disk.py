@@ -1,13 +1,8 @@
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from aiogram.types import Update
@@ -15,7 +10,6 @@ from driver import OTTO, SAFE, wait_until
 from stored_updates import save_updates
 
 from bot.middlewares import DeduplicationMiddleware
-from bot.sandbox import Sandbox
 from bot.worker import question_worker
 from rag_core.storage import Archive, raw_updates, visible_posts
 from rag_core.types import PostKey
@@ -25,7 +19,7 @@ LONG = "The regatta of wooden sailboats begins on Saturday at noon. " + "сло�
 
 
 @pytest.fixture(autouse=True)
-def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def _hasty(monkeypatch):
     """What waits after a failure waits shorter."""
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.02))
     monkeypatch.setattr(question_worker, "FAILURE_PAUSE_SECONDS", 0.02)
@@ -35,12 +29,12 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def archives(monkeypatch: pytest.MonkeyPatch) -> list[Archive]:
+def archives(monkeypatch):
     """The archives that are opened, the last one last."""
-    opened: list[Archive] = []
-    really = Archive.open.__func__  # type: ignore[attr-defined]
+    opened = []
+    really = Archive.open.__func__
 
-    async def noted(cls: type[Archive], *given: Any) -> Archive:
+    async def noted(cls, *given):
         opened.append(await really(cls, *given))
         return opened[-1]
 
@@ -49,7 +43,7 @@ def archives(monkeypatch: pytest.MonkeyPatch) -> list[Archive]:
 
 
 @asynccontextmanager
-async def full(archive: Archive) -> AsyncIterator[None]:
+async def full(archive):
     """No further page can be had, as on a full disk; the few that are free are taken."""
     async with archive._turn:
         ((pages,),) = await archive._writer.execute_fetchall("PRAGMA page_count")
@@ -61,15 +55,15 @@ async def full(archive: Archive) -> AsyncIterator[None]:
             await archive._writer.execute("PRAGMA max_page_count = 1000000")
 
 
-def offset(sandbox: Sandbox) -> int:
+def offset(sandbox):
     """What Telegram was told is confirmed."""
     asked = [call["params"] for call in sandbox.transcript if call["method"] == "getUpdates"]
     return int(asked[-1].get("offset") or 0) if asked else 0
 
 
 async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_all_goes_on_when_there_is_room(
-    sandbox: Sandbox, live: Any, archives: list[Archive], eyes: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+    sandbox, live, archives, eyes, caplog
+):
     caplog.set_level(logging.WARNING)
     async with live(watch=eyes):
         await sandbox.say(OTTO, FERRY)
@@ -96,11 +90,11 @@ async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_al
 
 
 async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again_and_the_reader_may_ask_on(
-    sandbox: Sandbox, live: Any, archives: list[Archive], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    sandbox, live, archives, monkeypatch
+):
     asking, go_on, really = asyncio.Event(), asyncio.Event(), question_worker.answer_question
 
-    async def slowly(*given: Any, **told: Any) -> Any:
+    async def slowly(*given, **told):
         asking.set()
         await go_on.wait()
         return await really(*given, **told)
@@ -122,15 +116,13 @@ async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again
     assert len(sandbox.world.sent[OTTO]) == 2
 
 
-def _over(home: Path) -> bool:
+def _over(home):
     asked = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')"
     with closing(sqlite3.connect(f"file:{home / 'citegram.db'}?mode=ro", uri=True)) as connection:
         return connection.execute(asked).fetchone() == (0,)
 
 
-async def test_an_archive_that_another_program_locks_is_waited_for(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any, archives: list[Archive], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_archive_that_another_program_locks_is_waited_for(sandbox, live, home, ask, archives, caplog):
     async with live():
         await ask(OTTO, FERRY)
         await wait_until(lambda: _over(home))  # it is noted after it was sent
@@ -151,21 +143,19 @@ async def test_an_archive_that_another_program_locks_is_waited_for(
     assert "Traceback" not in caplog.text
 
 
-async def test_an_update_that_was_handled_while_nothing_could_be_written_is_claimed_later_and_handled_once(
-    home: Path,
-) -> None:
-    archive, handled = await Archive.open(home), list[int]()
+async def test_an_update_that_was_handled_while_nothing_could_be_written_is_claimed_later_and_handled_once(home):
+    archive, handled = await Archive.open(home), []
     raw = {"update_id": 7, "message": {"message_id": 1, "date": 1, "chat": {"id": OTTO, "type": "private"}}}
     await save_updates(archive, 42, [raw])
     update, once = Update.model_validate(raw), DeduplicationMiddleware(archive)
 
-    async def handler(event: Any, data: Any) -> str:
+    async def handler(event, data):
         handled.append(event.update_id)
         async with archive.writing() as connection:
             await connection.execute("PRAGMA query_only = ON")
         return "handled"
 
-    given: dict[str, Any] = {"bot": SimpleNamespace(id=42)}
+    given = {"bot": SimpleNamespace(id=42)}
     assert await once(handler, update, given) == "handled"
     assert [number for number, *_ in await raw_updates.list_unclaimed_updates(archive, 42)] == [7]
     async with archive._turn:

@@ -3,18 +3,14 @@
 `GOLDEN=write` makes them anew; a difference is a change that readers see, and belongs in a commit that says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 from driven_sandbox import DrivenSandbox
@@ -23,16 +19,15 @@ from rich_text import find_notes, join_words, list_links, list_marks, outline, r
 
 from bot.__main__ import main
 from bot.cli.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
-from bot.sandbox import Sandbox
 from bot.sandbox.state import get_message_key
 from bot.settings import Settings
-from rag_core.engine import Engine, open_engine
+from rag_core.engine import open_engine
 from rag_core.run import Budgets
 
 GOLDEN = Path(__file__).with_name("golden")
 WRITE = os.environ.get("GOLDEN") == "write"
 
-CHAT: list[tuple[int, str]] = [
+CHAT = [
     (READER_ID, "/start"),
     (READER_ID, "/help"),
     (READER_ID, "When does the farmers' market open?"),
@@ -119,11 +114,11 @@ TERMINAL = [
 CHANGING = re.compile(r"\b[0-9a-f]{12,}\b|start=[\w-]+|\b\d+(?:[.,]\d+)? (?:ms|мс|s|с|GB|ГБ|MB|МБ)\b")
 
 
-def plain(text: str) -> str:
+def plain(text):
     return re.sub(" {2,}", "  ", CHANGING.sub("…", text))  # a table of times is as wide as its widest
 
 
-def shown(message: dict[str, Any]) -> dict[str, Any]:
+def shown(message):
     """A message as a reader sees it: words, what is formatted or linked, labels of buttons."""
     text = message.get("text", message.get("caption", ""))
     units = text.encode("utf-16-le")
@@ -139,7 +134,7 @@ def shown(message: dict[str, Any]) -> dict[str, Any]:
     return {"text": plain(text).split("\n"), "entities": entities, "buttons": labels}
 
 
-def compare(name: str, found: list[dict[str, Any]]) -> None:
+def compare(name, found):
     file = GOLDEN / f"{name}.json"
     if WRITE:
         GOLDEN.mkdir(exist_ok=True)
@@ -152,9 +147,9 @@ PATIENT = Budgets(**{field.name: 600.0 for field in fields(Budgets)})  # a busy 
 
 
 @pytest.fixture(autouse=True)
-def patient_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient_engines(monkeypatch):
     @asynccontextmanager
-    async def open_patiently(*settings: Any, **more: Any) -> AsyncIterator[Engine]:
+    async def open_patiently(*settings, **more):
         async with open_engine(*settings, **more) as rag:
             rag.budgets = PATIENT
             yield rag
@@ -163,12 +158,12 @@ def patient_engines(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.open_engine", open_patiently)
 
 
-def settings_in(folder: Path) -> Settings:
+def settings_in(folder):
     given = {"data": {"dir": folder}, "models": {"embedder": "none"}, "bot": {"reader_limit": 999}}
     return Settings.model_validate(given)
 
 
-async def replies(sandbox: Sandbox, home: Path, chat: int, who: int, text: str) -> list[dict[str, Any]]:
+async def replies(sandbox, home, chat, who, text):
     """The messages that the bot leaves in a chat after someone wrote there, once it has nothing left to do."""
     before = set(sandbox.world.room(chat).messages)
     await sandbox.say(who, text, chat_id=chat)
@@ -176,7 +171,7 @@ async def replies(sandbox: Sandbox, home: Path, chat: int, who: int, text: str) 
     return [message for message in sent(sandbox, chat) if get_message_key(message) not in before]
 
 
-def check_forms(plain_one: dict[str, Any], rich_one: dict[str, Any], sandbox: Sandbox) -> None:
+def check_forms(plain_one, rich_one, sandbox):
     """Both forms of an answer have the same words and links, and each note has the words of the post that it opens."""
     rich, notes = rich_one["rich_message"], find_notes(rich_one["rich_message"])
     body, sources = read_body(rich)
@@ -196,18 +191,18 @@ def check_forms(plain_one: dict[str, Any], rich_one: dict[str, Any], sandbox: Sa
         assert words in " ".join(post.get("text", post.get("caption", "")).split())
 
 
-async def sleep_for_ever(*_args: object, **_named: object) -> None:
+async def sleep_for_ever(*_args, **_named):
     await asyncio.Event().wait()
 
 
 @pytest.mark.timeout(300)
-async def test_the_chat_shows_what_it_showed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_chat_shows_what_it_showed(tmp_path, monkeypatch):
     monkeypatch.setattr("bot.cli.demo.Sandbox", DrivenSandbox)
     # suggested questions are ready some seconds after the start: on a busy machine they would stand under answers
     monkeypatch.setattr("bot.worker.known_answers._FIRST_RUN_SECONDS", 3600)
     # the demo's indexes must be complete before its bot starts: how soon the bot looks at them may change no answer
     monkeypatch.setattr("bot.indexing.repeat_job", sleep_for_ever)
-    found, rich, answers = list[Any](), list[Any](), dict[tuple[int, str], list[Any]]()
+    found, rich, answers = [], [], {}
     async with open_demo_sandbox(settings_in(tmp_path), 0) as (sandbox, settings), run_demo_bot(settings):
         for who, text in CHAT:
             answers[who, text] = await replies(sandbox, tmp_path, who, who, text)
@@ -227,16 +222,14 @@ async def test_the_chat_shows_what_it_showed(tmp_path: Path, monkeypatch: pytest
     compare("rich", rich)
 
 
-def test_at_most_four_buttons_are_under_an_answer() -> None:
+def test_at_most_four_buttons_are_under_an_answer():
     told = [one for one in json.loads((GOLDEN / "chat.json").read_text("utf-8")) if not one["asked"].startswith("/")]
     assert len(told) > 20
     assert [one["asked"] for one in told for m in one["shown"] if sum(map(len, m["buttons"])) > 4] == []
 
 
-def test_the_terminal_prints_what_it_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def filled() -> None:
+def test_the_terminal_prints_what_it_printed(tmp_path, capsys, monkeypatch):
+    async def filled():
         async with open_demo_sandbox(settings_in(tmp_path), 0):
             pass
 

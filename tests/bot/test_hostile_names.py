@@ -1,14 +1,10 @@
 """A hostile world: whatever strangers may name is shown inert in every view, by one function and one net below it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiogram.types import MessageEntity
@@ -17,7 +13,6 @@ from sample_sizes import choose_size
 
 from bot.handlers import start
 from bot.i18n import get_translator
-from bot.sandbox import Sandbox
 from bot.sandbox.messages import extract_entity_text, prepare_text
 from bot.sandbox.state import set_chat_member
 from bot.telegram.session import _ADMIN_COMMANDS, _READER_COMMANDS
@@ -45,7 +40,7 @@ TEXTS = [
 ]
 
 
-def written() -> Iterator[Post]:
+def written():
     for place, channel in enumerate(CHANNELS):
         for number, text in enumerate(TEXTS, 1):
             name = NAMES[(place + number) % 3]
@@ -59,7 +54,7 @@ def written() -> Iterator[Post]:
             )
 
 
-async def fill(folder: Path) -> None:
+async def fill(folder):
     async with open_engine(
         RagSettings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
     ) as rag:
@@ -69,14 +64,14 @@ async def fill(folder: Path) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path):
     folder = tmp_path / "data"
     asyncio.run(fill(folder))
     return folder
 
 
 @pytest.fixture
-def world(sandbox: Sandbox) -> Sandbox:
+def world(sandbox):
     """A sandbox in which every chat and person has a hostile name."""
     world = sandbox.world
     for channel in CHANNELS:
@@ -86,7 +81,7 @@ def world(sandbox: Sandbox) -> Sandbox:
     return sandbox
 
 
-def active(text: str, entities: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def active(text, entities):
     """What can be tapped in a message, but for links to posts and channels and commands that the bot names."""
     found = []
     for mark in prepare_text(text, entities, empty=True)[1]:
@@ -102,7 +97,7 @@ def active(text: str, entities: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return found
 
 
-def sent(sandbox: Sandbox) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def sent(sandbox):
     """Every text the bot sent or edited, with its entities."""
     for call in sandbox.transcript:
         params = call["params"]
@@ -112,12 +107,12 @@ def sent(sandbox: Sandbox) -> Iterator[tuple[str, list[dict[str, Any]]]]:
                 yield params[text], json.loads(marks) if isinstance(marks, str) else marks
 
 
-def kind_of(data: str) -> str:
+def kind_of(data):
     """What a button does."""
     return ":".join(data.split(":")[:2])
 
 
-async def press_each(sandbox: Sandbox, who: int, chat: int, seen: set[str]) -> None:
+async def press_each(sandbox, who, chat, seen):
     """Press every button in a chat once, by default three of a kind in all chats."""
     most = choose_size(120, 3)
     room = sandbox.world.room(chat)
@@ -131,10 +126,8 @@ async def press_each(sandbox: Sandbox, who: int, chat: int, seen: set[str]) -> N
                     await sandbox.press(who, chat, number, data)
 
 
-async def test_no_view_shows_a_link_that_a_stranger_named(
-    world: Sandbox, home: Path, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def pull_nothing(*_: Any, **__: Any) -> Any:
+async def test_no_view_shows_a_link_that_a_stranger_named(world, home, live, monkeypatch):
+    async def pull_nothing(*_, **__):
         raise ModelUnavailable("There is no hub here.")
 
     monkeypatch.setattr("bot.handlers.admin.pull_model", pull_nothing)  # its button is pressed, too
@@ -167,7 +160,7 @@ async def test_no_view_shows_a_link_that_a_stranger_named(
                      f"/unbind@citegram_bot {FIRST}"):  # fmt: skip
             await sandbox.say(ADMIN, text, chat_id=GROUP)
             await wait_until_idle(sandbox, home)
-        seen: set[str] = set()
+        seen = set()
         for _ in range(2):
             for who, chat in ((RITA, RITA), (ADMIN, GROUP), (ADMIN, ADMIN)):
                 await press_each(sandbox, who, chat, seen)
@@ -181,7 +174,7 @@ async def test_no_view_shows_a_link_that_a_stranger_named(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_values_of_sentences_are_inert_unless_they_are_ours(name: str) -> None:
+def test_values_of_sentences_are_inert_unless_they_are_ours(name):
     words = get_translator("en")
     for text in (words.rich("added-by", name=name, id="5"), words.rich("bind-done", title=neutralize_links(name))):
         said, marks = text.render()
@@ -191,7 +184,7 @@ def test_values_of_sentences_are_inert_unless_they_are_ours(name: str) -> None:
     assert plain.replace("\u2060", "") == f"Added by {name} (id 5)."
 
 
-def test_commands_of_ours_stay_commands_to_tap() -> None:
+def test_commands_of_ours_stay_commands_to_tap():
     said, marks = get_translator("en").rich("bind-unknown", name="/stop", channels="/channels").render()
     assert [
         extract_entity_text(said, mark["offset"], mark["length"])
@@ -206,7 +199,7 @@ def test_commands_of_ours_stay_commands_to_tap() -> None:
     assert {*_READER_COMMANDS, *_ADMIN_COMMANDS} < BOT_COMMANDS
 
 
-def test_what_a_view_overlooks_is_code_when_it_is_sent() -> None:
+def test_what_a_view_overlooks_is_code_when_it_is_sent():
     text = "\U0001f600 see evil.com/x and /help or t.me/a in bold evil.org"
     bold = MessageEntity(type="bold", offset=0, length=len(text) + 1)
     link = MessageEntity(type="text_link", offset=text.index("t.me") + 1, length=6, url="https://t.me/a")
@@ -224,7 +217,7 @@ def test_what_a_view_overlooks_is_code_when_it_is_sent() -> None:
 
 
 @pytest.mark.parametrize("text", [LINKS, TAGS, NUMBERS, "x@evil.io", "evil\u3002com", "$BTC", "#a1@evil_chat"])
-def test_all_kinds_are_found(text: str) -> None:
+def test_all_kinds_are_found(text):
     assert find_link_spans(text)
     said, marks = neutralize_links(text).render()
     assert active(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks]) == []

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import ast
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -23,33 +20,33 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @cache
-def nodes(file: Path) -> list[ast.AST]:
+def nodes(file):
     """Calls, literals and what may have a docstring: what is looked for."""
     wanted = (ast.Call, ast.Constant, *_DOCUMENTED)
     return [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, wanted)]
 
 
-def nodes_where(pattern: str, *folders: Path) -> Iterator[ast.AST]:
+def nodes_where(pattern, *folders):
     """Those of the files in which the pattern stands: to parse all takes a second."""
     files = (file for folder in folders for file in folder.rglob("*.py"))
     return (node for file in files if re.search(pattern, file.read_text("utf-8")) for node in nodes(file))
 
 
 class Names(Visitor):
-    def __init__(self) -> None:
-        self.found: set[str] = set()
+    def __init__(self):
+        self.found = set()
 
-    def visit_VariableReference(self, node: ftl.VariableReference) -> None:  # noqa: N802
+    def visit_VariableReference(self, node):  # noqa: N802
         self.found.add(node.id.name)
 
 
 @cache
-def parse_sentences(lang: str) -> ftl.Resource:
+def parse_sentences(lang):
     return FluentParser().parse((BOT / "locales" / f"{lang}.ftl").read_text("utf-8"))
 
 
 @cache
-def sentences(lang: str) -> dict[str, set[str]]:
+def sentences(lang):
     """Id -> names of its values."""
     resource = parse_sentences(lang)
     assert not [entry for entry in resource.body if isinstance(entry, ftl.Junk)]
@@ -63,9 +60,9 @@ def sentences(lang: str) -> dict[str, set[str]]:
     return found
 
 
-def asked_for() -> dict[str, set[str]]:
+def asked_for():
     """Id -> names of the values the code gives, from every words("id", name=...) and words.rich("id", ...)."""
-    found: dict[str, set[str]] = {}
+    found = {}
     for call in nodes_where("", BOT):
         if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant):
             called = ast.unparse(call.func)
@@ -74,11 +71,11 @@ def asked_for() -> dict[str, set[str]]:
     return found
 
 
-def test_both_languages_say_the_same_things_about_the_same_values() -> None:
+def test_both_languages_say_the_same_things_about_the_same_values():
     assert sentences("ru") == sentences("en")
 
 
-def test_every_sentence_is_used() -> None:
+def test_every_sentence_is_used():
     unused = set(sentences("en"))
     for folder in PACKAGES:
         found = nodes_where(f'"({"|".join(unused)})"', folder)
@@ -86,7 +83,7 @@ def test_every_sentence_is_used() -> None:
     assert unused == set()
 
 
-def test_every_code_of_an_error_has_a_sentence_with_its_values() -> None:
+def test_every_code_of_an_error_has_a_sentence_with_its_values():
     known = sentences("en")
     coded = 0
     for call in nodes_where(r"\bcode=", *PACKAGES):
@@ -102,7 +99,7 @@ def test_every_code_of_an_error_has_a_sentence_with_its_values() -> None:
     assert coded > 30
 
 
-def test_the_code_asks_only_for_sentences_there_are_with_their_values() -> None:
+def test_the_code_asks_only_for_sentences_there_are_with_their_values():
     known, asked = sentences("en"), asked_for()
     assert len(asked) > 30
     for name, given in asked.items():
@@ -111,7 +108,7 @@ def test_the_code_asks_only_for_sentences_there_are_with_their_values() -> None:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_every_sentence_can_be_said(lang: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_sentence_can_be_said(lang, caplog):
     for name, values in sentences(lang).items():
         said = get_translator(lang)(name, **dict.fromkeys(values, 5))
         assert said.strip()
@@ -119,36 +116,36 @@ def test_every_sentence_can_be_said(lang: str, caplog: pytest.LogCaptureFixture)
     assert not caplog.records
 
 
-def test_a_day_is_said_in_the_readers_language_and_time_zone() -> None:
+def test_a_day_is_said_in_the_readers_language_and_time_zone():
     late = datetime(2024, 3, 11, 22, 30, tzinfo=UTC)
     assert get_translator("ru").date(late, ZoneInfo("Europe/Moscow")) == "12 марта 2024"
     assert get_translator("en").date(late, UTC) == "11 March 2024"
 
 
-def test_formatted_values_keep_their_formatting_wherever_the_sentence_puts_them() -> None:
+def test_formatted_values_keep_their_formatting_wherever_the_sentence_puts_them():
     said = get_translator("en").rich("bind-done", title=Bold("A 🦉, B"))
     text, entities = said.render()
     assert text == "Done: everyone in this group can now ask about A 🦉, B."
     assert [(e.type, e.extract_from(text)) for e in entities] == [("bold", "A 🦉, B")]
 
 
-def test_a_value_cannot_forge_a_formatted_place() -> None:
+def test_a_value_cannot_forge_a_formatted_place():
     text, _ = get_translator("en").rich("bind-unknown", name="\ue0007\ue001", channels="/channels").render()
     assert text.startswith("I do not know the channel 7.")
 
 
-def selectors(lang: str) -> dict[str, set[str]]:
+def selectors(lang):
     """Id -> the plural forms of each of its choices that has any."""
-    forms: dict[str, set[str]] = {}
+    forms = {}
 
     class Choices(Visitor):
         name = ""
 
-        def visit_Message(self, node: ftl.Message) -> None:  # noqa: N802
+        def visit_Message(self, node):  # noqa: N802
             self.name = node.id.name
             self.generic_visit(node)
 
-        def visit_SelectExpression(self, node: ftl.SelectExpression) -> None:  # noqa: N802
+        def visit_SelectExpression(self, node):  # noqa: N802
             keys = {str(getattr(v.key, "name", "") or getattr(v.key, "value", "")) for v in node.variants}
             if keys & {"one", "few", "many"}:
                 forms.setdefault(self.name, set()).update(keys)
@@ -162,14 +159,14 @@ def selectors(lang: str) -> dict[str, set[str]]:
 ALIKE = {"reindex-progress"}
 
 
-def test_what_is_counted_has_all_plural_forms_of_its_language() -> None:
+def test_what_is_counted_has_all_plural_forms_of_its_language():
     english, russian = selectors("en"), selectors("ru")
     assert len(english) > 20
     assert {name for name, forms in english.items() if not {"one", "other"} <= forms} == set()
     assert {name for name, forms in russian.items() if not {"one", "few", "many"} <= forms} <= ALIKE
 
 
-def test_the_reason_of_an_error_is_said_in_the_readers_language() -> None:
+def test_the_reason_of_an_error_is_said_in_the_readers_language():
     exc = ArchiveUnavailable("The archive {file} is locked.", code="archive-locked", file=Path("/srv/citegram.db"))
     assert exc.reason == "The archive /srv/citegram.db is locked."
     assert get_translator("ru").error(exc) == (

@@ -1,15 +1,10 @@
 """The one rebuild: what is found meanwhile, how it is refused, cancelled, killed and gone on with, how it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import hold_rebuild, index_posts
@@ -17,11 +12,10 @@ from driver import hold_rebuild, index_posts
 from bot.indexing import IndexingWorker, RebuildRunner
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import get_next_index_folder
-from rag_core import Engine, RagSettings, open_engine
+from rag_core import RagSettings, open_engine
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channels, index_state, posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
@@ -31,18 +25,18 @@ BOATS = 300
 ALL = SearchFilter(frozenset({PIER, KILN}))
 
 
-def post(number: int, text: str, chat: int = PIER, **fields: Any) -> Post:
+def post(number, text, chat=PIER, **fields):
     return Post(PostKey(chat, number), datetime(2025, 3, 1, tzinfo=UTC) + timedelta(minutes=number), text, **fields)
 
 
-async def fill(folder: Path) -> None:
+async def fill(folder):
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         kept = [*(post(n, f"Boat number {n}.") for n in range(1, BOATS)), post(1, "Glazes.", KILN)]
         await index_posts(rag, kept, [Channel(PIER, "The pier", "the_pier"), Channel(KILN, "Печь")])
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("filled")
     asyncio.run(fill(folder))
     return folder
@@ -51,29 +45,29 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Bot:
     """What of the bot matters here."""
 
-    def __init__(self, rag: Engine) -> None:
+    def __init__(self, rag):
         self.rag = rag
         self.indexer = LexicalIndexer(rag.archive, rag.lexical)
         self.reindexing = RebuildRunner(rag.archive, self.indexer)
 
-    def found(self, words: str) -> list[int]:
+    def found(self, words):
         places = self.rag.lexical.matching(tokenize(words), ALL)
         return sorted(place.key.message_id for place in places)
 
-    async def keep(self, *new: Post) -> None:
+    async def keep(self, *new):
         await posts.save_posts(self.rag.archive, new, source="live")
         await self.indexer.catch_up()
 
-    async def ended(self) -> index_state.Rebuild:
+    async def ended(self):
         return [state async for state in self.reindexing.states()][-1]
 
-    async def state(self) -> str:
+    async def state(self):
         ((state,),) = await self.rag.archive.rows("SELECT state FROM rebuilds ORDER BY id DESC LIMIT 1")
         return str(state)
 
 
 @pytest.fixture
-async def bot(filled: Path, tmp_path: Path) -> AsyncIterator[Bot]:
+async def bot(filled, tmp_path):
     folder = shutil.copytree(filled, tmp_path / "data")
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         bot = Bot(rag)
@@ -81,7 +75,7 @@ async def bot(filled: Path, tmp_path: Path) -> AsyncIterator[Bot]:
         await bot.reindexing.stop()
 
 
-async def test_an_end_that_comes_while_an_earlier_state_is_shown_is_shown_as_well(bot: Bot) -> None:
+async def test_an_end_that_comes_while_an_earlier_state_is_shown_is_shown_as_well(bot):
     await bot.reindexing.start()
     states = []
     async for rebuild in bot.reindexing.states():
@@ -91,10 +85,10 @@ async def test_an_end_that_comes_while_an_earlier_state_is_shown_is_shown_as_wel
     assert states == ["running", "done"]
 
 
-async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_question_misses_one(bot: Bot) -> None:
-    old, missed, stop = bot.rag.lexical._now, list[int](), threading.Event()
+async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_question_misses_one(bot):
+    old, missed, stop = bot.rag.lexical._now, [], threading.Event()
 
-    def ask() -> None:
+    def ask():
         while not stop.is_set():
             missed.extend({77} - {place.key.message_id for place, _ in bot.rag.lexical.search(["77"], ALL)})
             time.sleep(0.001)
@@ -124,7 +118,7 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
     assert bot.found("zeppelin") == [20_000, 20_001]
 
 
-async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
+async def test_a_channel_is_rebuilt_in_what_is_searched(bot):
     bot.rag.lexical.replace([PostKey(KILN, 1)], ())
     assert bot.found("glazes") == []
     await bot.keep(post(20_000, "A zeppelin."))
@@ -135,7 +129,7 @@ async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
     assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
 
 
-async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_index_as_it_was(bot: Bot) -> None:
+async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_index_as_it_was(bot):
     old, before = bot.rag.lexical._now, (get_lexical_folder(bot.rag.archive.folder) / "current.json").read_text()
     with hold_rebuild(bot.rag.archive.folder):
         rebuild = await bot.reindexing.start()
@@ -158,7 +152,7 @@ async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_inde
     assert (await bot.ended()).state == "done"
 
 
-async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_have_read_it(bot: Bot) -> None:
+async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_have_read_it(bot):
     """The new index could keep what it read, if the rows that say it is gone were gone too."""
     indexing = asyncio.create_task(IndexingWorker(bot.rag.archive, bot.indexer, every=0.02).run())
     with hold_rebuild(bot.rag.archive.folder):
@@ -179,13 +173,13 @@ async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_hav
     assert bot.found("glazes") == []
 
 
-async def test_a_channel_nobody_knows_is_refused(bot: Bot) -> None:
+async def test_a_channel_nobody_knows_is_refused(bot):
     with pytest.raises(RebuildRefused, match="There is no channel with the id -7"):
         await bot.reindexing.start(-7)
     assert await index_state.find_running_rebuild(bot.rag.archive) is None
 
 
-async def test_who_asked_may_leave(bot: Bot) -> None:
+async def test_who_asked_may_leave(bot):
     asking = asyncio.create_task(bot.reindexing.start())
     await asyncio.sleep(0)
     asking.cancel()
@@ -196,7 +190,7 @@ async def test_who_asked_may_leave(bot: Bot) -> None:
     assert pairs == sorted(pairs)
 
 
-async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> None:
+async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot):
     with hold_rebuild(bot.rag.archive.folder):
         await bot.reindexing.start()
         following = asyncio.create_task(bot.ended())
@@ -211,7 +205,7 @@ async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> No
     assert await RebuildRunner(bot.rag.archive, bot.indexer).resume() is None
 
 
-async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot: Bot) -> None:
+async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot):
     old, folder = bot.rag.lexical._now, get_lexical_folder(bot.rag.archive.folder)
     shutil.rmtree(folder)
     folder.write_text("in the way")
@@ -227,12 +221,10 @@ async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot
     assert not get_next_index_folder(bot.rag.archive.folder).exists()
 
 
-async def test_after_an_end_that_could_not_be_kept_another_may_begin(
-    bot: Bot, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_after_an_end_that_could_not_be_kept_another_may_begin(bot, caplog):
     """A full disk ends a rebuild, and lets nobody write that it has ended."""
 
-    async def writable(yes: bool) -> None:
+    async def writable(yes):
         async with bot.rag.archive._turn:
             await bot.rag.archive._writer.execute(f"PRAGMA query_only = {'OFF' if yes else 'ON'}")
 
@@ -252,9 +244,9 @@ async def test_after_an_end_that_could_not_be_kept_another_may_begin(
     assert [state for (state,) in states] == ["cancelled", "done"]
 
 
-async def test_a_bug_is_logged_and_said_and_the_old_index_stays(bot: Bot, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_is_logged_and_said_and_the_old_index_stays(bot, caplog):
     class Broken(LexicalIndexer):
-        async def put_in_place(self, fresh: LexicalIndex) -> None:
+        async def put_in_place(self, fresh):
             raise ZeroDivisionError
 
     old = bot.rag.lexical._now

@@ -1,42 +1,36 @@
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
-import pytest
 from driver import HARBOUR, OTTO, say
 
 from bot.indexing import IndexingWorker
-from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.storage import Archive, channels, posts
-from rag_core.types import Channel, Post, SearchFilter
+from rag_core.storage import channels, posts
+from rag_core.types import Channel, SearchFilter
 
 
 class Stumbling:
     """An indexer that fails as often as it is told, and then counts."""
 
-    def __init__(self, *errors: Exception) -> None:
+    def __init__(self, *errors):
         self.errors = list(errors)
         self.rounds = 0
         self.worked = asyncio.Event()
 
-    async def catch_up(self) -> int:
+    async def catch_up(self):
         if self.errors:
             raise self.errors.pop()
         self.rounds += 1
         self.worked.set()
         return 0
 
-    async def save(self) -> None:
+    async def save(self):
         raise IndexUnavailable("The disk is full.")
 
 
-async def run(indexing: IndexingWorker, until: Any) -> None:
+async def run(indexing, until):
     task = asyncio.create_task(indexing.run())
     try:
         await asyncio.wait_for(until, 30)
@@ -45,18 +39,18 @@ async def run(indexing: IndexingWorker, until: Any) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_failure_is_logged_and_tried_again(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
-    indexer: Any = Stumbling(ZeroDivisionError("a bug"), IndexUnavailable("The index is damaged."))
+async def test_a_failure_is_logged_and_tried_again(archive, caplog):
+    indexer = Stumbling(ZeroDivisionError("a bug"), IndexUnavailable("The index is damaged."))
     await run(IndexingWorker(archive, indexer, every=0.01), indexer.worked.wait())
     assert "The index is damaged." in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_a_post_does_not_wait_for_the_next_round(archive: Archive) -> None:
-    indexer: Any = Stumbling()
+async def test_a_post_does_not_wait_for_the_next_round(archive):
+    indexer = Stumbling()
     indexing = IndexingWorker(archive, indexer, every=3600)
 
-    async def woken() -> None:
+    async def woken():
         await indexer.worked.wait()
         indexer.worked.clear()
         indexing.wake()
@@ -66,17 +60,13 @@ async def test_a_post_does_not_wait_for_the_next_round(archive: Archive) -> None
     assert indexer.rounds == 2
 
 
-async def test_an_index_that_cannot_be_saved_is_said_and_ends_nothing(
-    archive: Archive, caplog: pytest.LogCaptureFixture
-) -> None:
-    indexer: Any = Stumbling()
+async def test_an_index_that_cannot_be_saved_is_said_and_ends_nothing(archive, caplog):
+    indexer = Stumbling()
     await IndexingWorker(archive, indexer).save()
     assert "The disk is full." in caplog.text
 
 
-async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
-    archive: Archive, make_post: Callable[..., Post]
-) -> None:
+async def test_a_removed_channel_leaves_the_index_and_then_the_archive(archive, make_post):
     await channels.save_channel(archive, Channel(-1001, "Gone"))
     await posts.save_posts(archive, [make_post(1, "ferry"), make_post(2, "harbour", chat=-1002)], source="test")
     lexical = LexicalIndex()
@@ -84,7 +74,7 @@ async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
     await indexer.catch_up()
     await channels.remove_channel(archive, -1001)
 
-    async def gone() -> None:
+    async def gone():
         while await channels.load_channels(archive):  # noqa: ASYNC110, nothing rings
             await asyncio.sleep(0.01)
 
@@ -97,7 +87,7 @@ async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
         assert not index.known("ferri", SearchFilter(frozenset({-1001, -1002})))
 
 
-async def test_a_post_is_found_soon_after_it_was_posted(sandbox: Sandbox, live: Any) -> None:
+async def test_a_post_is_found_soon_after_it_was_posted(sandbox, live):
     async with live():
         await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
         async with asyncio.timeout(30):

@@ -1,30 +1,24 @@
 """Background jobs: their log, when they run, and what the maintenance jobs do."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from apscheduler.triggers.cron import CronTrigger
 from driver import wait_until
 
 from bot.jobs import JobLog, MaintenanceJobs, ScheduledJob, run_jobs
-from ingest.outages import AdminNotice, GapsFound, Heartbeat, JobFailing
+from ingest.outages import GapsFound, Heartbeat, JobFailing
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, channel_history, channels, questions, raw_updates
+from rag_core.storage import channel_history, channels, questions, raw_updates
 from rag_core.storage.backups import list_backups
 from rag_core.types import Channel
 
 FULL = ArchiveUnavailable("The disk is full.")
 
 
-async def test_the_same_sentence_is_said_once_and_that_it_is_over_too(
-    archive: Archive, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_same_sentence_is_said_once_and_that_it_is_over_too(archive, caplog):
     job_log = JobLog(archive)
     assert job_log.record_failure("inbox", FULL)
     assert not any(job_log.record_failure("inbox", FULL) for _ in range(50))
@@ -36,9 +30,7 @@ async def test_the_same_sentence_is_said_once_and_that_it_is_over_too(
     assert not any(record.exc_info for record in caplog.records)
 
 
-async def test_a_failure_that_lasts_is_said_again_after_an_hour(
-    archive: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failure_that_lasts_is_said_again_after_an_hour(archive, caplog, monkeypatch):
     now = 5000.0
     monkeypatch.setattr("bot.jobs.outages.get_monotonic_time", lambda: now)
     job_log = JobLog(archive)
@@ -51,19 +43,19 @@ async def test_a_failure_that_lasts_is_said_again_after_an_hour(
 class Told:
     """Admins who write down what they are told."""
 
-    def __init__(self) -> None:
-        self.notices: list[AdminNotice] = []
+    def __init__(self):
+        self.notices = []
 
-    async def __call__(self, notice: AdminNotice) -> bool:
+    async def __call__(self, notice):
         self.notices.append(notice)
         return True
 
 
-def counting(failure: Exception | None = None) -> tuple[Callable[[], Awaitable[str]], list[int]]:
+def counting(failure=None):
     """Work that fails the first time, if it is given an error, and its runs."""
-    runs: list[int] = []
+    runs = []
 
-    async def work() -> str:
+    async def work():
         runs.append(len(runs))
         if failure and len(runs) == 1:
             raise failure
@@ -72,7 +64,7 @@ def counting(failure: Exception | None = None) -> tuple[Callable[[], Awaitable[s
     return work, runs
 
 
-async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_matters(archive: Archive) -> None:
+async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_matters(archive):
     told, no_room, job_log = Told(), BackupFailed("There is no room."), JobLog(archive)
     (first, backups), (second, saves) = counting(no_room), counting(no_room)
     async with run_jobs(
@@ -84,9 +76,7 @@ async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_ma
     assert not job_log.jobs["backup"].failing
 
 
-async def test_a_nightly_job_runs_at_its_time_and_soon_after_a_start_where_no_night_has_run_it(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_nightly_job_runs_at_its_time_and_soon_after_a_start_where_no_night_has_run_it(archive, monkeypatch):
     monkeypatch.setattr("bot.jobs._OVERDUE_START_SECONDS", 0.05)
     job_log, far = JobLog(archive), (datetime.now(UTC) + timedelta(hours=12)).time()
     job_log.record_success("fresh", 1)
@@ -101,10 +91,10 @@ async def test_a_nightly_job_runs_at_its_time_and_soon_after_a_start_where_no_ni
         await wait_until(lambda: bool(fresh_ran))
 
 
-async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive: Archive) -> None:
+async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive):
     begun, ended = asyncio.Event(), False
 
-    async def long() -> str:
+    async def long():
         nonlocal ended
         begun.set()
         try:
@@ -127,31 +117,31 @@ HARBOUR = -1001000000001
 class Desk:
     """Chores on a library, the bell they ring, and what admins are told."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library):
         self.rung = 0
-        self.told: list[AdminNotice] = []
+        self.told = []
         self.pulse = Heartbeat(library.rag.archive)
         self.archive = library.rag.archive
         self.chores = MaintenanceJobs(library.rag, library.indexer, self.pulse, self.ring, self.tell)
 
-    def ring(self) -> None:
+    def ring(self):
         self.rung += 1
 
-    async def tell(self, notice: AdminNotice) -> bool:
+    async def tell(self, notice):
         self.told.append(notice)
         return True
 
-    async def run(self, name: str, **settings: Any) -> str:
+    async def run(self, name, **settings):
         jobs = {job.name: job for job in self.chores.jobs(DataSettings(**settings))}
         return await jobs[name].work()
 
 
 @pytest.fixture
-async def desk(library: Any) -> Desk:
+async def desk(library):
     return Desk(library)
 
 
-async def test_every_job_of_an_archive_in_order_passes(desk: Desk) -> None:
+async def test_every_job_of_an_archive_in_order_passes(desk):
     jobs = desk.chores.jobs(DataSettings())
     names = [job.name for job in jobs]
     assert names == ["inbox", "heartbeat", "gaps", "save", "forget", "memory", "check", "backup"]
@@ -161,7 +151,7 @@ async def test_every_job_of_an_archive_in_order_passes(desk: Desk) -> None:
     assert desk.told == []
 
 
-async def test_backups_are_made_and_so_many_kept_or_none(desk: Desk) -> None:
+async def test_backups_are_made_and_so_many_kept_or_none(desk):
     for _ in range(3):
         await desk.run("backup", backups=2)
     assert len(list_backups(desk.archive.folder)) == 2
@@ -169,7 +159,7 @@ async def test_backups_are_made_and_so_many_kept_or_none(desk: Desk) -> None:
     assert "backup" not in names
 
 
-async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk: Desk) -> None:
+async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk):
     await channels.save_channel(desk.archive, Channel(HARBOUR, "Harbour", state="active"))
     await channels.record_bot_joined(desk.archive, HARBOUR)
     async with desk.archive.writing() as transaction:
@@ -185,9 +175,9 @@ async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk: Desk) -> Non
     assert isinstance(notice, GapsFound)
 
 
-async def test_what_is_old_is_forgotten_by_the_time_of_the_heartbeat_and_not_of_the_wall(desk: Desk) -> None:
+async def test_what_is_old_is_forgotten_by_the_time_of_the_heartbeat_and_not_of_the_wall(desk):
     now, asked = datetime.now(UTC), datetime.now(UTC) - timedelta(days=2)
-    row: dict[str, Any] = {"bot_id": 1, "update_id": 1, "chat_id": 5, "message_id": 1, "thread": None, "user_id": 5}
+    row = {"bot_id": 1, "update_id": 1, "chat_id": 5, "message_id": 1, "thread": None, "user_id": 5}
     number = await questions.queue_question(
         desk.archive, questions.QuestionRow(**row, text="when?", lang="en", asked_at=asked, private=True)
     )

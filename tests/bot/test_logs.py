@@ -1,14 +1,10 @@
-from __future__ import annotations
-
 import asyncio
 import gc
 import io
 import json
 import logging
 import re
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from driver import GROUP, OTTO
@@ -16,7 +12,6 @@ from pydantic import TypeAdapter
 
 from bot import logs
 from bot.logs import PrivacyFilter
-from bot.sandbox import Sandbox
 from rag_core.errors import IndexUnavailable
 
 SECRET = "heliotrope"
@@ -24,7 +19,7 @@ QUESTION = f"When does the {SECRET} ferry to Owl Island leave?"
 
 
 @contextmanager
-def log_of(texts: bool = False, structured: bool = False) -> Iterator[io.StringIO]:
+def log_of(texts=False, structured=False):
     """Everything that a bot with -v writes, as it writes it."""
     written = io.StringIO()
     handler, root = logging.StreamHandler(written), logging.getLogger()
@@ -43,9 +38,7 @@ def log_of(texts: bool = False, structured: bool = False) -> Iterator[io.StringI
 
 
 @pytest.mark.parametrize("texts", [False, True])
-async def test_texts_of_readers_are_in_the_log_only_where_that_is_switched_on(
-    sandbox: Sandbox, live: Any, ask: Any, texts: bool
-) -> None:
+async def test_texts_of_readers_are_in_the_log_only_where_that_is_switched_on(sandbox, live, ask, texts):
     with log_of(texts=texts) as written:
         async with live():
             await ask(OTTO, QUESTION)
@@ -57,10 +50,8 @@ async def test_texts_of_readers_are_in_the_log_only_where_that_is_switched_on(
     assert (QUESTION in written.getvalue(), SECRET in written.getvalue()) == (texts, texts)
 
 
-async def test_a_failure_is_logged_without_the_text_that_made_it(
-    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def broken(question: Any, *args: object, **more: object) -> None:
+async def test_a_failure_is_logged_without_the_text_that_made_it(sandbox, live, ask, monkeypatch):
+    async def broken(question, *args, **more):
         try:
             TypeAdapter(int).validate_python(question.text)
         except ValueError as exc:
@@ -79,13 +70,13 @@ async def test_a_failure_is_logged_without_the_text_that_made_it(
     assert "Traceback" in said
 
 
-def logged(*args: object, exc: BaseException | None = None) -> str:
+def logged(*args, exc=None):
     record = logging.LogRecord("bot.x", logging.ERROR, "", 0, "%s", args, (type(exc), exc, None) if exc else None)
     PrivacyFilter().filter(record)
     return logging.Formatter().format(record)
 
 
-def test_our_own_sentences_are_kept_and_others_are_not() -> None:
+def test_our_own_sentences_are_kept_and_others_are_not():
     assert logged(IndexUnavailable("The index is gone.")) == "The index is gone."
     assert "No space" in logged(OSError(28, "No space left on device"))
     assert logged(ValueError(SECRET)) == "ValueError"
@@ -94,7 +85,7 @@ def test_our_own_sentences_are_kept_and_others_are_not() -> None:
     assert SECRET not in logged("failed", exc=asyncio.InvalidStateError(SECRET))
 
 
-async def test_every_line_of_a_question_names_its_trace(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_every_line_of_a_question_names_its_trace(sandbox, live, ask):
     with log_of() as written:
         async with live():
             await ask(OTTO, QUESTION)
@@ -108,11 +99,11 @@ async def test_every_line_of_a_question_names_its_trace(sandbox: Sandbox, live: 
 @pytest.mark.plants_secrets
 @pytest.mark.parametrize("structured", [False, True])
 async def test_a_failing_question_names_its_trace_and_neither_text_nor_token(
-    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, structured: bool
-) -> None:
+    sandbox, live, ask, monkeypatch, structured
+):
     secret = "1234567:" + "a" * 35
 
-    async def broken(question: Any, *args: object, **more: object) -> None:
+    async def broken(question, *args, **more):
         logging.getLogger("bot.x").warning("https://api.telegram.org/bot%s/getMe", secret)
         raise RuntimeError(f"cannot answer {question.text} {secret}")
 
@@ -131,7 +122,7 @@ async def test_a_failing_question_names_its_trace_and_neither_text_nor_token(
     assert len(set(found)) == 1
 
 
-async def test_structured_lines_are_objects_with_what_a_plain_line_says(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_structured_lines_are_objects_with_what_a_plain_line_says(sandbox, live, ask):
     with log_of(structured=True) as written:
         async with live():
             await ask(OTTO, QUESTION)
@@ -153,7 +144,7 @@ async def test_structured_lines_are_objects_with_what_a_plain_line_says(sandbox:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("plain", logs.PlainFormatter), ("json", logs.JsonFormatter)])
-def test_the_format_is_that_of_the_settings(name: Any, kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_format_is_that_of_the_settings(name, kind, monkeypatch):
     handler, other = logging.StreamHandler(io.StringIO()), logging.Handler()
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler, other])
     logs.set_log_format(name)
@@ -167,16 +158,16 @@ FORGED = (
 
 
 @contextmanager
-def hostile_lines(structured: bool, texts: bool = False) -> Iterator[list[str]]:
+def hostile_lines(structured, texts=False):
     """The lines that are written inside, once it is left."""
-    found = list[str]()
+    found = []
     with log_of(texts=texts, structured=structured) as written:
         yield found
     found += re.split("[\r\n\x85\u2028\u2029]", written.getvalue().removesuffix("\n"))
 
 
 @pytest.mark.parametrize("structured", [False, True])
-def test_a_name_or_an_exception_cannot_write_lines_of_its_own(structured: bool) -> None:
+def test_a_name_or_an_exception_cannot_write_lines_of_its_own(structured):
     log = logging.getLogger("bot.x")
     with hostile_lines(structured, texts=True) as lines:
         log.warning("channel %s", FORGED)
@@ -195,13 +186,13 @@ def test_a_name_or_an_exception_cannot_write_lines_of_its_own(structured: bool) 
 
 
 @pytest.mark.parametrize("structured", [False, True])
-async def test_what_asyncio_writes_says_nothing_of_a_reader(structured: bool) -> None:
+async def test_what_asyncio_writes_says_nothing_of_a_reader(structured):
     """Its messages have the arguments of calls and what exceptions say in them, not beside them."""
 
-    async def unheard() -> None:
+    async def unheard():
         raise ValueError(SECRET)
 
-    def callback(text: str) -> None:
+    def callback(text):
         raise ValueError(text)
 
     with log_of(structured=structured) as written:

@@ -1,12 +1,7 @@
 """Secrets stay inside: whatever raises with a token in its address, whatever is printed, however a process ends."""
 
-from __future__ import annotations
-
 import json
 import logging
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from chaos.bot_process import fork_process
@@ -77,7 +72,7 @@ sys.exit(front.main())
 """
 
 
-def forked(log: Path, settings: dict[str, str], target: Callable[..., Any], *args: Any) -> tuple[int | None, str]:
+def forked(log, settings, target, *args):
     """A process with these settings: its exit code, and all that it wrote."""
     process = fork_process(settings, log, target, *args)
     process.start()
@@ -87,7 +82,7 @@ def forked(log: Path, settings: dict[str, str], target: Callable[..., Any], *arg
 
 @pytest.mark.parametrize("end", ["exception", "reason"])
 @pytest.mark.timeout(300)
-def test_a_process_in_which_all_fails_tells_no_secret(tmp_path: Path, end: str) -> None:
+def test_a_process_in_which_all_fails_tells_no_secret(tmp_path, end):
     code, written = forked(
         tmp_path / "log", SETTINGS, exec, FAILS.format(token=TOKEN, key=KEY, proxy=PROXY, end=end), {}
     )
@@ -104,7 +99,7 @@ def test_a_process_in_which_all_fails_tells_no_secret(tmp_path: Path, end: str) 
 
 @pytest.mark.parametrize("words", [["doctor"], ["-v", "run"]])
 @pytest.mark.timeout(300)
-def test_no_command_tells_a_secret(tmp_path: Path, words: list[str]) -> None:
+def test_no_command_tells_a_secret(tmp_path, words):
     odd = {"BOT__API": "http://127.0.0.1:9", "BOT__ADMINS": "1", "MODELS__EMBEDDER": "none", "LLM__MODEL": "none"}
     given = {"BOT__PROXY": "gopher://porter:pass-of-the-porter@x"} if "run" in words else {"BOT__PROXY": ""}
     _, written = forked(tmp_path / "log", SETTINGS | odd | given, main, words)
@@ -112,7 +107,7 @@ def test_no_command_tells_a_secret(tmp_path: Path, words: list[str]) -> None:
     assert [secret for secret in SECRETS if secret in written] == []
 
 
-def test_a_secret_is_known_by_its_looks_or_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_known_by_its_looks_or_its_value(monkeypatch):
     monkeypatch.setattr(logs, "_known_secrets", set())
     register_secrets([KEY, "tiny"])
     assert redact_secrets(f"GET /bot{TOKEN}/getMe") == "GET /bot<token>/getMe"
@@ -132,14 +127,14 @@ def test_a_secret_is_known_by_its_looks_or_its_value(monkeypatch: pytest.MonkeyP
         f"https://api.telegram.org/bot{TOKEN.replace(':', '%3A')}/getMe",
     ],
 )
-def test_a_secret_in_an_address_is_left_out_however_it_is_written(address: str) -> None:
+def test_a_secret_in_an_address_is_left_out_however_it_is_written(address):
     said = redact_secrets(f"cannot reach {address}, trying again; see https://t.me/@news and https://host/@me")
     assert "pass-of-the-porter" not in said
     assert TOKEN.partition(":")[2] not in said
     assert said.endswith(", trying again; see https://t.me/@news and https://host/@me")
 
 
-def test_the_password_of_an_address_is_known_without_it() -> None:
+def test_the_password_of_an_address_is_known_without_it():
     llm = {"url": "http://porter:pass%2Dof-the-porter@127.0.0.1:9"}
     settings = Settings.model_validate({"llm": llm, "qdrant": {"url": "https://me:key-of-vectors@host"},
                                         "bot": {"proxy": PROXY}})  # fmt: skip
@@ -147,18 +142,18 @@ def test_the_password_of_an_address_is_known_without_it() -> None:
     assert {"pass-of-the-porter", "pass%2Dof-the-porter", "key-of-vectors", PROXY} <= found
 
 
-def test_a_stack_in_a_record_is_looked_at_too() -> None:
+def test_a_stack_in_a_record_is_looked_at_too():
     record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (TOKEN,), None, sinfo=f"Stack: {TOKEN}")
     assert PrivacyFilter().filter(record)
     assert TOKEN not in logging.Formatter().format(record)
 
 
-def _trees(tree: type[BaseModel]) -> list[type[BaseModel]]:
+def _trees(tree):
     below = [field.annotation for field in tree.model_fields.values()]
     return [tree, *(one for b in below if isinstance(b, type) and issubclass(b, BaseModel) for one in _trees(b))]
 
 
-def test_whatever_is_named_like_a_secret_is_one() -> None:
+def test_whatever_is_named_like_a_secret_is_one():
     """`tokens` are counted, and no secret."""
     found = []
     for tree in _trees(Settings):
@@ -169,7 +164,7 @@ def test_whatever_is_named_like_a_secret_is_one() -> None:
     assert len(found) >= 4
 
 
-def test_the_settings_do_not_show_their_secrets_and_all_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_do_not_show_their_secrets_and_all_are_found(monkeypatch):
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
     settings = read_settings(None)

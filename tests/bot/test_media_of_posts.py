@@ -1,14 +1,10 @@
 """Files of posts, from the channel to the answer: read, cited with their place, kept apart, told of where unread."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import re
 import shutil
-from collections.abc import Callable
 from secrets import token_urlsafe
-from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, SAFE, current, open_archive, say_text
@@ -16,7 +12,7 @@ from model_check.spoken_notes import can_speak, record_note, speak
 from PIL import Image, ImageDraw, ImageFont
 
 from bot.sandbox.state import UploadedFile
-from rag_core.storage import Archive, media
+from rag_core.storage import media
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +21,7 @@ PRICES = "Rowing boat for an hour: 18 euros\nPedal boat for an hour: 22 euros\nD
 BOATS = "How much is a rowing boat for an hour?"
 
 
-def draw(text: str) -> bytes:
+def draw(text):
     picture = Image.new("RGB", (900, 300), "white")
     ImageDraw.Draw(picture).text((40, 40), text, fill="black", font=ImageFont.load_default(38), spacing=24)
     stored = io.BytesIO()
@@ -34,13 +30,13 @@ def draw(text: str) -> bytes:
 
 
 @pytest.fixture
-def post_file(sandbox: Any) -> Callable[..., Any]:
+def post_file(sandbox):
     """Posts a file with a caption as a channel."""
 
-    async def post(chat_id: int, name: str, data: bytes, caption: str = "") -> dict[str, Any]:
+    async def post(chat_id, name, data, caption=""):
         upload = UploadedFile(token_urlsafe(12), name, "application/octet-stream", data)
         sandbox.world.files[upload.file_id] = upload
-        fields: dict[str, Any] = {"document": upload.wire()}
+        fields = {"document": upload.wire()}
         if name.endswith("photo"):
             fields = {"photo": [upload.wire() | {"width": 900, "height": 300}]}
         return await sandbox.post(chat_id, "", extra=fields | {"text": None, "caption": caption})
@@ -48,7 +44,7 @@ def post_file(sandbox: Any) -> Callable[..., Any]:
     return post
 
 
-async def until_read(archive: Archive, files: int) -> None:
+async def until_read(archive, files):
     async with asyncio.timeout(60):
         while sum(one.files for one in await media.count_media(archive) if one.state != "waiting") < files:  # noqa: ASYNC110 - the archive rings no bell
             await asyncio.sleep(0.1)

@@ -1,18 +1,13 @@
-from __future__ import annotations
-
 import asyncio
 import re
-from typing import Any
 
 from driver import HARBOUR, KILN, OTTO, SAFE, say
-
-from bot.sandbox import Sandbox
 
 RACE = "The tortoise race on the long beach begins at noon and ends in September."
 QUESTION = "When does the tortoise race on the long beach begin?"
 
 
-async def answered(sandbox: Sandbox, wanted: str, but: str = "\0") -> str:
+async def answered(sandbox, wanted, but="\0"):
     """The answer to the question, asked again until it has what is wanted: posts are taken in meanwhile."""
     async with asyncio.timeout(20):
         while True:
@@ -21,9 +16,7 @@ async def answered(sandbox: Sandbox, wanted: str, but: str = "\0") -> str:
                 return str(reply["text"])
 
 
-async def test_the_same_post_in_other_channels_is_one_source_until_a_fact_is_changed(
-    sandbox: Sandbox, live: Any
-) -> None:
+async def test_the_same_post_in_other_channels_is_one_source_until_a_fact_is_changed(sandbox, live):
     async with live():
         await sandbox.post(HARBOUR, f"{RACE}\n\nSubscribe to @harbour_news")
         await asyncio.sleep(1)  # Telegram's times are whole seconds

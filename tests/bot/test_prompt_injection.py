@@ -1,15 +1,10 @@
 """The whole bot among hostile posts and readers, with a model that obeys them: nothing changes, nothing gets out."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from pathlib import Path
-from typing import Any
 
 from driven_sandbox import running_bot
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, sent, wait_until_idle
@@ -17,7 +12,6 @@ from hostile_texts import entities, every_other, posts, prompt_leaks, questions
 from obedient_model import KNOWN, TOKEN, obedient_server
 from sample_sizes import choose_size
 
-from bot.sandbox import Sandbox
 from bot.sandbox.messages import count_utf16_units
 from bot.settings import Settings
 
@@ -30,7 +24,7 @@ READERS = range(600, 612)
 
 
 @asynccontextmanager
-async def running(sandbox: Sandbox, home: Path) -> AsyncIterator[None]:
+async def running(sandbox, home):
     async with obedient_server() as model:
         bot = {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,), "reader_limit": 10_000}
         llm = {"url": model.url, "parallel": 4, "answer_tokens": 300}
@@ -39,7 +33,7 @@ async def running(sandbox: Sandbox, home: Path) -> AsyncIterator[None]:
             yield
 
 
-def state(home: Path) -> dict[str, list[Any]]:
+def state(home):
     """Everything that a reader or a post could wish to change."""
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         there = {row[0] for row in archive.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -48,7 +42,7 @@ def state(home: Path) -> dict[str, list[Any]]:
     return found
 
 
-def check(sandbox: Sandbox, *chats: int, said: str = "") -> int:
+def check(sandbox, *chats, said=""):
     """All that was sent to these chats: only links of our own making, nothing hidden, nothing of a prompt.
 
     What the reader `said` may be said back, as words.
@@ -75,7 +69,7 @@ def check(sandbox: Sandbox, *chats: int, said: str = "") -> int:
     return len(messages)
 
 
-async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbox, home: Path) -> None:
+async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox, home):
     for reader in READERS:
         sandbox.world.add_person(reader, "Reader", lang="en")
     rows = [row for row in posts() if len(row["text"]) <= 4096]
@@ -101,7 +95,7 @@ async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbo
     assert state(home) == before
 
 
-async def press_all(sandbox: Sandbox, home: Path) -> None:
+async def press_all(sandbox, home):
     """One press of every kind of button, by each reader."""
     for reader in READERS[:4]:
         kinds = {}
@@ -114,7 +108,7 @@ async def press_all(sandbox: Sandbox, home: Path) -> None:
     await wait_until_idle(sandbox, home)
 
 
-async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox: Sandbox, home: Path) -> None:
+async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox, home):
     for reader in READERS:
         sandbox.world.add_person(reader, "Reader", lang="ru")
     async with running(sandbox, home):

@@ -1,29 +1,22 @@
 """A Qdrant server that comes up after the bot: posts are searched by words, and by meaning as soon as it answers."""
 
-from __future__ import annotations
-
 import asyncio
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driven_sandbox import running_bot
 from driver import OTTO
 from fake_qdrant import FakeQdrant
 
-from bot.sandbox import Sandbox
 from bot.settings import Settings
 
 FERRY = "When does the ferry to Owl Island leave?"
 
 
 @pytest.mark.timeout(300)
-async def test_a_server_that_comes_up_after_the_bot_is_taken_up_without_a_hand(
-    sandbox: Sandbox, home: Path, offline_models: Path, caplog: Any
-) -> None:
+async def test_a_server_that_comes_up_after_the_bot_is_taken_up_without_a_hand(sandbox, home, offline_models, caplog):
     async with FakeQdrant() as qdrant:
         await qdrant.stop()
-        given: dict[str, Any] = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
+        given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
         given |= {"models": {"dir": offline_models.parent, "reranker": "none"}, "qdrant": {"url": qdrant.url}}
         async with running_bot(Settings.model_validate(given)):
             await sandbox.say(OTTO, FERRY)

@@ -1,13 +1,9 @@
 """Every recipe in the real bot: with a model that does its part, with a tiny one that writes noise, and with none."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from driver import OTTO, query_archive
 from roles_server import serve_roles
@@ -36,7 +32,7 @@ PARTS = {
 QUIET = PARTS | {"write": "The posts do not say.", "map": json.dumps({"relevant": False, "facts": []}), "judge": "no"}
 
 
-def given(home: Path) -> list[tuple[str, str | None]]:
+def given(home):
     """Recipe and model of each answer, in the order they were asked for."""
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         rows = archive.execute("SELECT answer FROM questions WHERE answer IS NOT NULL ORDER BY id").fetchall()
@@ -44,7 +40,7 @@ def given(home: Path) -> list[tuple[str, str | None]]:
     return [(one["recipe"], one["model"]) for one in found]
 
 
-async def asked_of_each(ask: Any, home: Path, text: str) -> list[dict[str, Any]]:
+async def asked_of_each(ask, home, text):
     """Ask in a chat that has pinned each recipe in turn."""
     replies = []
     for recipe in RECIPES:
@@ -53,12 +49,12 @@ async def asked_of_each(ask: Any, home: Path, text: str) -> list[dict[str, Any]]
     return replies
 
 
-def cited_or_refused(reply: dict[str, Any]) -> bool:
+def cited_or_refused(reply):
     links = [entity["url"] for entity in reply.get("entities", ()) if entity["type"] == "text_link"]
     return "https://t.me/harbour_news/10" in links or "did not find a sure" in reply["text"]
 
 
-async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, ask: Any, home: Path) -> None:
+async def test_every_recipe_answers_with_a_model_that_does_its_part(live, ask, home):
     async with serve_roles(PARTS) as model, live(sections={"llm": {"url": model.url}}):
         replies = await asked_of_each(ask, home, FERRY)
     assert all("7:30" in reply["text"] and cited_or_refused(reply) for reply in replies)
@@ -66,14 +62,14 @@ async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, a
     assert [recipe for recipe, _ in given(home)] == list(RECIPES)
 
 
-async def test_every_recipe_refuses_with_a_model_that_finds_nothing(live: Any, ask: Any, home: Path) -> None:
+async def test_every_recipe_refuses_with_a_model_that_finds_nothing(live, ask, home):
     async with serve_roles(QUIET) as model, live(sections={"llm": {"url": model.url}}):
         replies = await asked_of_each(ask, home, ZEPPELIN)
     refusals = ("do not say it outright", "found nothing about this")  # with what comes nearest, or without
     assert all(any(words in reply["text"] for words in refusals) for reply in replies)
 
 
-async def test_every_recipe_ends_with_a_tiny_model(live: Any, ask: Any, home: Path, tiny_gguf: Path) -> None:
+async def test_every_recipe_ends_with_a_tiny_model(live, ask, home, tiny_gguf):
     """What it writes under the grammars is noise: each answer is cited all the same, or a refusal."""
     async with live(sections={"llm": {"model": str(tiny_gguf), "threads": 1}}):
         replies = await asked_of_each(ask, home, FERRY)
@@ -81,7 +77,7 @@ async def test_every_recipe_ends_with_a_tiny_model(live: Any, ask: Any, home: Pa
     assert len(given(home)) == len(RECIPES)
 
 
-async def test_every_recipe_answers_without_a_model_itself_or_by_direct(live: Any, ask: Any, home: Path) -> None:
+async def test_every_recipe_answers_without_a_model_itself_or_by_direct(live, ask, home):
     async with live():
         replies = await asked_of_each(ask, home, FERRY)
     assert all("7:30" in reply["text"] and cited_or_refused(reply) for reply in replies)

@@ -1,18 +1,13 @@
 """Redelivery of updates, and restarts after a crash: each question is answered once."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import OTTO, RITA, open_archive, query_archive
 from stored_updates import save_updates
 from test_webhook import hook
 
-from bot.sandbox import Sandbox
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import questions, raw_updates
 
@@ -21,22 +16,20 @@ __all__ = ["hook"]  # a fixture
 FERRY = "When does the ferry to Owl Island leave?"
 
 
-def waiting(sandbox: Sandbox) -> list[dict[str, Any]]:
+def waiting(sandbox):
     return [raw for _, raw in sandbox.world.queue.kept.values()]
 
 
-def sent(sandbox: Sandbox, chat: int) -> int:
+def sent(sandbox, chat):
     return len(sandbox.world.sent.get(chat, ()))
 
 
 @pytest.fixture(params=[False, True], ids=["polled", "by webhook"])
-def sections(request: pytest.FixtureRequest, hook: dict[str, Any]) -> dict[str, Any]:
+def sections(request, hook):
     return {"webhook": hook} if request.param else {}
 
 
-async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_answers(
-    sandbox: Sandbox, live: Any, home: Path, sections: dict[str, Any]
-) -> None:
+async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_answers(sandbox, live, home, sections):
     await sandbox.say(OTTO, FERRY)
     sandbox.push({"brand_new_kind": {}})
     sandbox.push({"message": {"message_id": "words", "text": "half a pair \ud83d"}})
@@ -51,12 +44,10 @@ async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_a
         assert (await raw_updates.count_updates_by_state(archive))["poison"] == 2
 
 
-async def test_what_could_not_be_kept_is_delivered_again_and_answered(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
-) -> None:
+async def test_what_could_not_be_kept_is_delivered_again_and_answered(sandbox, live, monkeypatch, sections):
     keep, failed = raw_updates.save_updates, 0
 
-    async def fails_twice(*args: Any) -> None:
+    async def fails_twice(*args):
         nonlocal failed
         failed += 1
         if failed <= 2:
@@ -75,7 +66,7 @@ async def test_what_could_not_be_kept_is_delivered_again_and_answered(
         assert sandbox.world.queue.failed[1] == "Wrong response from the webhook: 503 Service Unavailable"
 
 
-async def test_a_redelivered_question_is_not_answered_twice(sandbox: Sandbox, live: Any) -> None:
+async def test_a_redelivered_question_is_not_answered_twice(sandbox, live):
     await sandbox.say(OTTO, FERRY)
     await sandbox.say(OTTO, "/start")
     batch = waiting(sandbox)
@@ -90,7 +81,7 @@ async def test_a_redelivered_question_is_not_answered_twice(sandbox: Sandbox, li
     assert sent(sandbox, OTTO) == 3
 
 
-async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox, live, home):
     asked = await sandbox.say(OTTO, FERRY)
     sandbox.world.queue.kept.clear()  # delivered and confirmed; then the process died while answering
     async with open_archive(home) as archive:
@@ -103,7 +94,7 @@ async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox: Sa
     assert "7:30" in reply["text"]
 
 
-async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox, live, home):
     await sandbox.say(OTTO, FERRY)
     await sandbox.say(RITA, "/help")
     await query_archive(home, lambda archive: save_updates(archive, 42, waiting(sandbox)))

@@ -1,10 +1,6 @@
 """Rich messages in the chats that chose them: answers, drafts, verdicts, digests; what is said where they fail."""
 
-from __future__ import annotations
-
 import asyncio
-from pathlib import Path
-from typing import Any
 
 import pytest
 from aiogram.utils.formatting import Text
@@ -25,9 +21,7 @@ from driver import (
     wait_until_idle,
 )
 from rich_text import find_notes, join_words, list_links, list_marks, outline
-from sandbox_faults import FaultKind
 
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
@@ -42,7 +36,7 @@ NOTE = "[1] The ferry to Owl Island leaves at 7:30 every morning from pier four.
 
 
 @pytest.fixture
-def rich_home(home: Path) -> Path:
+def rich_home(home):
     """The home where Otto and the group have chosen rich messages; the group reads the harbour."""
     for chat in (OTTO, GROUP):
         query_of(home, lambda archive, chat=chat: readers.save_rich_chat(archive, chat, rich=True))
@@ -50,23 +44,21 @@ def rich_home(home: Path) -> Path:
     return home
 
 
-def query_of(home: Path, ask: Any) -> Any:
+def query_of(home, ask):
     return asyncio.run(query_archive(home, ask))
 
 
-def words(message: dict[str, Any]) -> str:
+def words(message):
     return "\n".join(outline(message["rich_message"]["blocks"]))
 
 
-def methods(sandbox: Sandbox, chat: int = OTTO) -> list[str]:
+def methods(sandbox, chat=OTTO):
     """The methods that brought a message or draft to a chat, in order; a refused call has no chat."""
     calls = [call for call in sandbox.transcript if str(call["params"].get("chat_id", chat)) == str(chat)]
     return [call["method"] for call in calls if call["method"].startswith(("sendMessage", "sendRich"))]
 
 
-async def test_a_chat_chooses_footnotes_and_the_next_answer_has_them(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any
-) -> None:
+async def test_a_chat_chooses_footnotes_and_the_next_answer_has_them(sandbox, live, home, ask):
     async with live():
         assert "text" in await ask(OTTO, FERRY)
         asked = await say(sandbox, OTTO, "/mode")
@@ -86,7 +78,7 @@ async def test_a_chat_chooses_footnotes_and_the_next_answer_has_them(
         assert "text" in await ask(OTTO, FERRY)
 
 
-async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any, rich_home: Path, ask: Any) -> None:
+async def test_in_a_group_its_admins_choose(sandbox, live, rich_home, ask):
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
         assert join_words(find_notes(answer["rich_message"])["p1"]["text"]) == NOTE
@@ -99,8 +91,8 @@ async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any, rich_ho
 @pytest.mark.parametrize("kind", ["404", "400"])
 @pytest.mark.parametrize("chat", [OTTO, GROUP])
 async def test_where_a_rich_message_is_refused_the_plain_one_comes_at_once_and_that_is_remembered(
-    sandbox: Sandbox, live: Any, rich_home: Path, ask: Any, kind: FaultKind, chat: int
-) -> None:
+    sandbox, live, rich_home, ask, kind, chat
+):
     said = FERRY if chat == OTTO else f"/ask@citegram_bot {FERRY}"
     sandbox.faults.fail_next("sendRichMessage", kind)
     async with live():
@@ -117,8 +109,8 @@ async def test_where_a_rich_message_is_refused_the_plain_one_comes_at_once_and_t
 
 @pytest.mark.parametrize("refused", [False, True])
 async def test_a_long_answer_stays_one_rich_message_and_is_three_plain_ones(
-    sandbox: Sandbox, live: Any, rich_home: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
-) -> None:
+    sandbox, live, rich_home, monkeypatch, refused
+):
     long = Text("\n\n".join(f"Paragraph {n}. " + "word " * 60 for n in range(30)))
     monkeypatch.setattr(question_worker, "render_answer", lambda *_: long)
     if refused:
@@ -133,9 +125,7 @@ async def test_a_long_answer_stays_one_rich_message_and_is_three_plain_ones(
 
 
 @pytest.mark.parametrize("kind", [None, "404", "400"])
-async def test_what_the_asker_alone_is_sent_is_rich_too_and_plain_where_that_is_refused(
-    sandbox: Sandbox, live: Any, rich_home: Path, kind: FaultKind | None
-) -> None:
+async def test_what_the_asker_alone_is_sent_is_rich_too_and_plain_where_that_is_refused(sandbox, live, rich_home, kind):
     rules = readers.GroupRules(asker_only=True)
     await query_archive(rich_home, lambda archive: readers.save_group_rules(archive, GROUP, rules))
     set_chat_member(sandbox.world, GROUP, sandbox.world.bot.id, "administrator", by=OTTO)
@@ -153,7 +143,7 @@ async def test_what_the_asker_alone_is_sent_is_rich_too_and_plain_where_that_is_
         assert join_words(find_notes(answer["rich_message"])["p1"]["text"]) == NOTE
 
 
-async def test_a_refusal_of_both_forms_says_nothing_of_the_first(sandbox: Sandbox, live: Any, rich_home: Path) -> None:
+async def test_a_refusal_of_both_forms_says_nothing_of_the_first(sandbox, live, rich_home):
     """A chat that takes no message at all has not shown that it takes no rich ones."""
     sandbox.faults.fail_next("sendRichMessage", "400")
     sandbox.faults.fail_next("sendMessage", "400")
@@ -165,15 +155,15 @@ async def test_a_refusal_of_both_forms_says_nothing_of_the_first(sandbox: Sandbo
 
 @pytest.mark.parametrize("kind", ["drop", "lost"])
 async def test_a_rich_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot(
-    sandbox: Sandbox, live: Any, rich_home: Path, monkeypatch: pytest.MonkeyPatch, kind: FaultKind
-) -> None:
-    async def never(*_: Any, **__: Any) -> Any:
+    sandbox, live, rich_home, monkeypatch, kind
+):
+    async def never(*_, **__):
         raise ZeroDivisionError
 
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
     monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
     for fault in (kind, "500"):
-        sandbox.faults.fail_next("sendRichMessage", fault, times=1 if fault == kind else 1000)  # type: ignore[arg-type]
+        sandbox.faults.fail_next("sendRichMessage", fault, times=1 if fault == kind else 1000)
     sandbox.faults.fail_next("sendMessage", "500", times=1000)
     async with live():
         await sandbox.say(OTTO, FERRY)
@@ -188,7 +178,7 @@ async def test_a_rich_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the
     assert "ferry" not in str(execute(rich_home, "SELECT answer FROM questions"))  # words are not kept
 
 
-async def ask_of_regatta(sandbox: Sandbox, home: Path) -> tuple[int, dict[str, Any]]:
+async def ask_of_regatta(sandbox, home):
     """Post of the regatta, and ask until the answer quotes it: the number of the post, and the answer."""
     number = (await sandbox.post(HARBOUR, f"{REGATTA}\n\n{REST} Dogs stay at home."))["message_id"]
     while True:
@@ -199,7 +189,7 @@ async def ask_of_regatta(sandbox: Sandbox, home: Path) -> tuple[int, dict[str, A
 
 
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def soon(monkeypatch):
     """Answers are corrected within half a second, as often as posts change."""
     monkeypatch.setattr("bot.notifications._ANSWER_INTERVAL_SECONDS", 0.1)
     monkeypatch.setattr("bot.notifications._DEBOUNCE_SECONDS", 0.3)
@@ -208,14 +198,12 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.timeout(120)
-async def test_a_note_follows_its_post_and_the_answer_says_what_is_gone(
-    sandbox: Sandbox, live: Any, rich_home: Path
-) -> None:
+async def test_a_note_follows_its_post_and_the_answer_says_what_is_gone(sandbox, live, rich_home):
     async with live():
         number, reply = await ask_of_regatta(sandbox, rich_home)
         assert "Dogs stay at home." in words(reply)
 
-        def now() -> str:
+        def now():
             return words(current(sandbox, reply))
 
         await sandbox.edit(HARBOUR, number, f"{REGATTA}\n\n{REST} Dogs are welcome.")  # beside the cited words
@@ -235,7 +223,7 @@ async def test_a_note_follows_its_post_and_the_answer_says_what_is_gone(
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_verdict_is_rich_as_well_and_falls_with_its_words(sandbox: Sandbox, live: Any, rich_home: Path) -> None:
+async def test_a_verdict_is_rich_as_well_and_falls_with_its_words(sandbox, live, rich_home):
     async with live():
         number, _ = await ask_of_regatta(sandbox, rich_home)
         reply = await say(sandbox, OTTO, f"/verify {REGATTA}")
@@ -245,7 +233,7 @@ async def test_a_verdict_is_rich_as_well_and_falls_with_its_words(sandbox: Sandb
         assert "eleven" not in words(current(sandbox, reply))
 
 
-async def test_the_buttons_of_a_rich_answer_quote_its_post(sandbox: Sandbox, live: Any, rich_home: Path) -> None:
+async def test_the_buttons_of_a_rich_answer_quote_its_post(sandbox, live, rich_home):
     async with live():
         number, answer = await ask_of_regatta(sandbox, rich_home)
         await press(sandbox, answer, "❝ Quote 1", OTTO)
@@ -254,14 +242,14 @@ async def test_the_buttons_of_a_rich_answer_quote_its_post(sandbox: Sandbox, liv
     assert quote["external_reply"]["message_id"] == number
 
 
-async def test_a_rich_answer_can_be_verified_by_a_reply(sandbox: Sandbox, live: Any, rich_home: Path, ask: Any) -> None:
+async def test_a_rich_answer_can_be_verified_by_a_reply(sandbox, live, rich_home, ask):
     async with live():
         answer = await ask(OTTO, FERRY)
         verdict = await ask(OTTO, "/verify", reply_to=answer["message_id"])
     assert f"paragraph: “{NOTE.removeprefix('[1] ')}”" in words(verdict)
 
 
-async def test_a_refusal_has_no_notes(sandbox: Sandbox, live: Any, rich_home: Path, ask: Any) -> None:
+async def test_a_refusal_has_no_notes(sandbox, live, rich_home, ask):
     async with live():
         answer = await ask(OTTO, "Which zeppelin won the chess tournament?")
     assert not find_notes(answer["rich_message"])
@@ -269,9 +257,7 @@ async def test_a_refusal_has_no_notes(sandbox: Sandbox, live: Any, rich_home: Pa
 
 
 @pytest.mark.parametrize("refused", [False, True])
-async def test_a_digest_has_headings_and_is_plain_where_that_is_refused(
-    sandbox: Sandbox, live: Any, rich_home: Path, refused: bool
-) -> None:
+async def test_a_digest_has_headings_and_is_plain_where_that_is_refused(sandbox, live, rich_home, refused):
     if refused:
         sandbox.faults.fail_next("sendRichMessage", "404")
     async with live():
@@ -286,13 +272,11 @@ async def test_a_digest_has_headings_and_is_plain_where_that_is_refused(
 
 
 @pytest.mark.parametrize("chat", [OTTO, GROUP])
-async def test_what_is_shown_meanwhile_has_the_form_of_the_chat(
-    sandbox: Sandbox, live: Any, rich_home: Path, monkeypatch: pytest.MonkeyPatch, chat: int
-) -> None:
+async def test_what_is_shown_meanwhile_has_the_form_of_the_chat(sandbox, live, rich_home, monkeypatch, chat):
     monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.0)
     true_answer = question_worker.answer_question
 
-    async def late(*given: Any, **named: Any) -> Any:
+    async def late(*given, **named):
         named["on_stage"]("read")
         await sandbox.until(lambda: any("Rich" in method for method in methods(sandbox, chat)))
         return await true_answer(*given, **named)

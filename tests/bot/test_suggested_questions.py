@@ -1,13 +1,9 @@
 """Suggested questions: made from posts, offered to those who may read them, and asked by a press."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import pytest
 
-from bot.sandbox import Sandbox
 from rag_core.calibration import Calibration
 from rag_core.types import Certainty
 
@@ -22,31 +18,31 @@ FERRY, VAULT = "What time is the Gull Rock ferry?", "What time is the Old Custom
 
 
 @pytest.fixture(autouse=True)
-def made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def made_at_once(monkeypatch):
     monkeypatch.setattr("bot.worker.known_answers._FIRST_RUN_SECONDS", 0.1)
     monkeypatch.setattr("bot.worker.known_answers._INTERVAL_SECONDS", 0.1)
     monkeypatch.setattr(Calibration, "grade", lambda *_: Certainty.SURE)
 
 
-async def say(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
+async def say(sandbox, who, text):
     await sandbox.say(who, text)
     (reply,) = await sandbox.replies(who)
     return reply
 
 
-def get_buttons(reply: dict[str, Any]) -> dict[str, str]:
+def get_buttons(reply):
     rows = reply.get("reply_markup", {}).get("inline_keyboard", [])
     return {button["text"]: button["callback_data"] for row in rows for button in row if "callback_data" in button}
 
 
-async def wait_for_suggestion(sandbox: Sandbox, who: int) -> dict[str, Any]:
+async def wait_for_suggestion(sandbox, who):
     async with asyncio.timeout(20):
         while not get_buttons(reply := await say(sandbox, who, "what can you do?")):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     return reply
 
 
-async def test_one_question_is_offered_once_in_a_talk_and_never_under_a_greeting(sandbox: Sandbox, live: Any) -> None:
+async def test_one_question_is_offered_once_in_a_talk_and_never_under_a_greeting(sandbox, live):
     async with live():
         await sandbox.post(HARBOUR, PUBLIC)
         await sandbox.post(SAFE, SECRET)
@@ -65,9 +61,7 @@ async def test_one_question_is_offered_once_in_a_talk_and_never_under_a_greeting
         assert get_buttons(await say(sandbox, RITA, "/start")) == {}
 
 
-async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_asks_it(
-    sandbox: Sandbox, live: Any
-) -> None:
+async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_asks_it(sandbox, live):
     async with live():
         post = await sandbox.post(HARBOUR, PUBLIC)
         await sandbox.post(SAFE, SECRET)
@@ -90,9 +84,7 @@ async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_as
         }
 
 
-async def test_a_sure_answer_offers_what_its_channel_answers_next_in_private_and_to_whom_may_read_it(
-    sandbox: Sandbox, live: Any
-) -> None:
+async def test_a_sure_answer_offers_what_its_channel_answers_next_in_private_and_to_whom_may_read_it(sandbox, live):
     async with live():
         await sandbox.post(HARBOUR, PUBLIC)
         await sandbox.post(SAFE, SECRET)

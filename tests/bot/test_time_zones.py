@@ -1,17 +1,12 @@
 """Days that are named in a question are those of the asker's time zone: "yesterday" ends at the midnight there."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, time, timedelta
-from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from driver import HARBOUR, OTTO, RITA, buttons, press
 
 from bot.control.server import AskRequest, RequestHandlers
-from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels, posts
@@ -20,7 +15,7 @@ from rag_core.types import Channel, Post, PostKey
 ASKED = "What was posted yesterday?"
 
 
-async def keep(folder: Path, *kept: Post) -> None:
+async def keep(folder, *kept):
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         await channels.save_channel(rag.archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
         await posts.save_posts(rag.archive, kept, source="test")
@@ -30,7 +25,7 @@ async def keep(folder: Path, *kept: Post) -> None:
 
 
 @pytest.fixture
-def elsewhere() -> tuple[str, Post]:
+def elsewhere():
     """A zone in which it is another day now than in UTC, and a post of yesterday there, not of yesterday here."""
     # fourteen hours ahead, or twelve behind
     name, hour = ("Pacific/Kiritimati", 20) if datetime.now(UTC).hour >= 11 else ("Etc/GMT+12", 4)
@@ -41,7 +36,7 @@ def elsewhere() -> tuple[str, Post]:
     return name, Post(PostKey(HARBOUR, 900), moment, "The crane was painted green.")
 
 
-async def test_a_chat_chooses_its_own_zone(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:
+async def test_a_chat_chooses_its_own_zone(sandbox, live, home, ask):
     midnight = datetime(2026, 3, 14, 21, tzinfo=UTC)  # in Moscow
     await keep(home, Post(PostKey(HARBOUR, 900), midnight - timedelta(hours=2), "The crane was painted green."))
     sandbox.world.clock = lambda: (midnight + timedelta(hours=1.5)).timestamp()
@@ -57,13 +52,11 @@ async def test_a_chat_chooses_its_own_zone(sandbox: Sandbox, live: Any, home: Pa
         assert (await ask(OTTO, "/settings Asia/Tokyo"))["text"].startswith("Dates and times here: Tokyo")
 
 
-async def test_a_question_from_a_terminal_counts_them_in_the_zone_of_the_settings(
-    library: Any, elsewhere: tuple[str, Post]
-) -> None:
+async def test_a_question_from_a_terminal_counts_them_in_the_zone_of_the_settings(library, elsewhere):
     name, post = elsewhere
     await channels.save_channel(library.rag.archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
     await library.keep(post)
-    told: list[Any] = []
+    told = []
     for zone in (ZoneInfo(name), UTC):
         requests = RequestHandlers(library.rag, library, library, zone).all()
         told.append(await requests["ask"](AskRequest(question=ASKED), lambda done, total: None))

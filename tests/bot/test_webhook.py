@@ -1,13 +1,9 @@
-from __future__ import annotations
-
 import asyncio
 import io
 import json
 import os
 import signal
 import socket
-from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -16,7 +12,6 @@ from driver import HARBOUR, OTTO, query_archive, say
 from local_server import find_free_port
 
 from bot.app import ALLOWED_UPDATES, run_bot
-from bot.sandbox import Sandbox
 from bot.settings import Settings, read_settings
 from rag_core.errors import SettingsWrong
 from rag_core.storage import raw_updates
@@ -28,7 +23,7 @@ HEADER = "X-Telegram-Bot-Api-Secret-Token"
 
 
 @pytest.fixture
-def hook(sandbox: Sandbox) -> dict[str, Any]:
+def hook(sandbox):
     """The settings of a webhook on a free port, and a proxy of the sandbox's that passes on to it."""
     port = find_free_port()
     sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{port}"
@@ -36,7 +31,7 @@ def hook(sandbox: Sandbox) -> dict[str, Any]:
     return {"url": URL, "secret": SECRET, "port": port}
 
 
-async def knock(hook: dict[str, Any], body: bytes, secret: str | None = SECRET, method: str = "POST") -> int:
+async def knock(hook, body, secret=SECRET, method="POST"):
     address = f"http://127.0.0.1:{hook['port']}/telegram/updates"
     async with (
         aiohttp.ClientSession() as http,
@@ -47,11 +42,11 @@ async def knock(hook: dict[str, Any], body: bytes, secret: str | None = SECRET, 
         return answer.status
 
 
-def known(sandbox: Sandbox) -> bool:
+def known(sandbox):
     return sandbox.world.queue.webhook == URL
 
 
-async def hooked(sandbox: Sandbox, times: int = 1) -> None:
+async def hooked(sandbox, times=1):
     """Wait until Telegram has been told of the webhook so often: the port is open then."""
     told = sandbox.world.queue.bell.until(
         lambda: sum(line["method"] == "setWebhook" for line in sandbox.transcript) >= times, 10
@@ -59,20 +54,18 @@ async def hooked(sandbox: Sandbox, times: int = 1) -> None:
     assert await told
 
 
-def message(number: int, text: str) -> bytes:
+def message(number, text):
     person = {"id": OTTO, "is_bot": False, "first_name": "Otto", "language_code": "en"}
     chat = {"id": OTTO, "type": "private", "first_name": "Otto"}
     sent = {"message_id": 1, "date": 1_750_000_000, "chat": chat, "from": person, "text": text}
     return json.dumps({"update_id": number, "message": sent}).encode()
 
 
-async def counts(home: Path) -> dict[str, int]:
+async def counts(home):
     return await query_archive(home, raw_updates.count_updates_by_state)
 
 
-async def test_a_question_that_telegram_brings_is_answered_and_a_post_it_brings_is_found(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any], eyes: Any
-) -> None:
+async def test_a_question_that_telegram_brings_is_answered_and_a_post_it_brings_is_found(sandbox, live, hook, eyes):
     await sandbox.say(OTTO, FERRY)  # before there is a webhook: it waits
     async with live(sections={"webhook": hook}, watch=eyes):
         (reply,) = await sandbox.replies(OTTO)
@@ -90,9 +83,7 @@ async def test_a_question_that_telegram_brings_is_answered_and_a_post_it_brings_
     assert known(sandbox), "the webhook stays set, so that Telegram keeps what comes until the next start"
 
 
-async def test_without_the_secret_nothing_is_kept(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any], home: Path
-) -> None:
+async def test_without_the_secret_nothing_is_kept(sandbox, live, hook, home):
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
         for secret in (None, "", "wrong", SECRET[:-1], SECRET + "x", SECRET.upper(), "кириллица"):
@@ -105,9 +96,7 @@ NO_UPDATES = [b"", b'{"update_id": 7, "message": {"te', b"[1]", b'{"message": {}
 NO_UPDATES += [b'{"update_id": true}', b'{"update_id": %d}' % 2**70, b"[" * 100_000, b"\xff\xfe"]
 
 
-async def test_what_is_no_update_is_not_confirmed(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any], home: Path
-) -> None:
+async def test_what_is_no_update_is_not_confirmed(sandbox, live, hook, home):
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
         for number, body in enumerate([*NO_UPDATES, b" " * (2**23 + 1)]):
@@ -116,7 +105,7 @@ async def test_what_is_no_update_is_not_confirmed(
     assert (await counts(home))["poison"] == 0
 
 
-async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: Any, hook: dict[str, Any]) -> None:
+async def test_the_same_update_twice_is_answered_once(sandbox, live, hook):
     await sandbox.say(OTTO, FERRY)
     ((_, raw),) = sandbox.world.queue.kept.values()
     async with live(sections={"webhook": hook}):
@@ -133,13 +122,13 @@ async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: An
 
 @pytest.mark.parametrize("by_webhook", [False, True])
 async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_the_next_start(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, by_webhook: bool
-) -> None:
+    sandbox, live, hook, monkeypatch, *, by_webhook
+):
     from bot.worker import question_worker
 
     asking = asyncio.Event()
 
-    async def forever(*_: Any, **__: Any) -> Any:
+    async def forever(*_, **__):
         asking.set()
         await asyncio.Event().wait()
 
@@ -159,21 +148,19 @@ async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_
     assert answered(sandbox, OTTO) == len([*asked, late])
 
 
-def last(sandbox: Sandbox, chat: int) -> str:
+def last(sandbox, chat):
     room = sandbox.world.room(chat)
     return str(room.messages[max(room.messages)].get("text", ""))
 
 
-def answered(sandbox: Sandbox, chat: int) -> int:
+def answered(sandbox, chat):
     """How many messages of a chat hold an answer: in private nothing else says which question one belongs to."""
     messages = sandbox.world.room(chat).messages
     sent = (messages.get(number, {}) for number in sandbox.world.sent.get(chat, ()))
     return sum("https://t.me/harbour_news/" in str(message.get("entities")) for message in sent)
 
 
-async def test_polling_takes_the_webhook_away_and_loses_nothing(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any]
-) -> None:
+async def test_polling_takes_the_webhook_away_and_loses_nothing(sandbox, live, hook):
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
     await sandbox.say(OTTO, FERRY)
@@ -183,9 +170,7 @@ async def test_polling_takes_the_webhook_away_and_loses_nothing(
     assert not sandbox.world.queue.webhook
 
 
-async def test_a_webhook_that_somebody_took_away_is_set_again(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
-) -> None:
+async def test_a_webhook_that_somebody_took_away_is_set_again(sandbox, live, hook, monkeypatch, caplog):
     monkeypatch.setattr("bot.telegram.updates._CHECK_INTERVAL_SECONDS", 0.02)
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
@@ -196,9 +181,7 @@ async def test_a_webhook_that_somebody_took_away_is_set_again(
     assert "took the webhook away" in caplog.text
 
 
-async def test_a_proxy_that_does_not_pass_on_is_told_of(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
-) -> None:
+async def test_a_proxy_that_does_not_pass_on_is_told_of(sandbox, live, hook, monkeypatch, caplog):
     monkeypatch.setattr("bot.telegram.updates._CHECK_INTERVAL_SECONDS", 0.02)
     sandbox.world.queue.clock = lambda: 4e9  # an error after the start, to the second
     sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{find_free_port()}"
@@ -210,7 +193,7 @@ async def test_a_proxy_that_does_not_pass_on_is_told_of(
     assert "look at the proxy" in caplog.text
 
 
-async def test_a_port_that_is_taken_is_one_sentence(sandbox: Sandbox, home: Path, hook: dict[str, Any]) -> None:
+async def test_a_port_that_is_taken_is_one_sentence(sandbox, home, hook):
     given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}, "webhook": hook}
     with socket.create_server(("127.0.0.1", hook["port"])), pytest.raises(SettingsWrong, match="WEBHOOK__PORT"):
         await run_bot(Settings.model_validate(given))
@@ -228,9 +211,7 @@ async def test_a_port_that_is_taken_is_one_sentence(sandbox: Sandbox, home: Path
         ({"URL": URL, "SECRET": SECRET, "PORT": "0"}, "WEBHOOK__PORT"),
     ],
 )
-def test_a_wrong_setting_of_the_webhook_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], said: str
-) -> None:
+def test_a_wrong_setting_of_the_webhook_is_one_sentence(monkeypatch, given, said):
     for name, value in given.items():
         monkeypatch.setenv(f"WEBHOOK__{name}", value)
     with pytest.raises(SettingsWrong, match=f"The setting {said} cannot be used") as caught:
@@ -239,27 +220,24 @@ def test_a_wrong_setting_of_the_webhook_is_one_sentence(
     assert "word@" not in caught.value.reason
 
 
-async def ended(process: Any, number: signal.Signals) -> int | None:
+async def ended(process, number):
     """The exit code after a signal."""
     os.kill(process.pid, number)
     await asyncio.to_thread(process.join, 60)
-    code: int | None = process.exitcode
-    return code
+    return process.exitcode
 
 
-async def count_answered_questions(home: Path) -> int:
+async def count_answered_questions(home):
     sql = "SELECT count(*) FROM questions WHERE state = 'answered'"
     (row,) = await query_archive(home, lambda archive: archive.rows(sql))
     return int(row[0])
 
 
 @pytest.mark.timeout(400)
-async def test_killed_and_stopped_in_the_middle_nothing_is_lost(
-    sandbox: Sandbox, home: Path, hook: dict[str, Any]
-) -> None:
+async def test_killed_and_stopped_in_the_middle_nothing_is_lost(sandbox, home, hook):
     given = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url, "DATA__DIR": str(home), "MODELS__EMBEDDER": "none"}
     given |= {f"WEBHOOK__{name.upper()}": str(value) for name, value in hook.items()}
-    asked: list[int] = []
+    asked = []
     for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)):
         process = fork_bot(given, home.parent / "log")
         await asyncio.to_thread(process.start)

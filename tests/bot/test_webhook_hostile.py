@@ -1,7 +1,5 @@
 """The webhook's port against a stranger who reaches it: what connections, heads and bodies may hold; its hosts."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io
@@ -9,16 +7,13 @@ import itertools
 import json
 import time
 import zlib
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 import yarl
 from test_webhook import HEADER, SECRET, counts, hook, hooked, message
 
-from bot.sandbox import Sandbox
 from bot.telegram.updates import check_listen_host
 from rag_core.errors import SettingsWrong
 
@@ -29,7 +24,7 @@ KNOWN = HEAD + f"{HEADER}: {SECRET}\r\n".encode()
 
 
 @pytest.fixture
-async def port(sandbox: Sandbox, live: Any, hook: dict[str, Any]) -> AsyncIterator[int]:
+async def port(sandbox, live, hook):
     """The port of a bot that listens."""
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
@@ -37,7 +32,7 @@ async def port(sandbox: Sandbox, live: Any, hook: dict[str, Any]) -> AsyncIterat
 
 
 @contextlib.asynccontextmanager
-async def opened(port: int, said: bytes = b"") -> AsyncIterator[asyncio.StreamReader]:
+async def opened(port, said=b""):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(said)
     try:
@@ -46,7 +41,7 @@ async def opened(port: int, said: bytes = b"") -> AsyncIterator[asyncio.StreamRe
         writer.transport.abort()
 
 
-async def answer(port: int, said: bytes, within: float = 10.0) -> int:
+async def answer(port, said, within=10.0):
     """The status that comes for these bytes; 0 where the connection is closed without a word."""
     async with opened(port, said) as reader, asyncio.timeout(within):
         try:
@@ -56,12 +51,12 @@ async def answer(port: int, said: bytes, within: float = 10.0) -> int:
         return int(line.split()[1]) if line else 0
 
 
-async def brought(port: int, number: int) -> int:
+async def brought(port, number):
     body = message(number, "/help")
     return await answer(port, KNOWN + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
-async def test_a_connection_that_asks_nothing_is_closed(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_asks_nothing_is_closed(port, monkeypatch):
     monkeypatch.setattr("bot.telegram.updates._FIRST_REQUEST_SECONDS", 0.2)
     monkeypatch.setattr("bot.telegram.updates._IDLE_CHECK_SECONDS", 0.1)
     said = [b"", b"POST /telegram/up", HEAD, KNOWN + b"Content-Length: 5\r\n"]
@@ -69,7 +64,7 @@ async def test_a_connection_that_asks_nothing_is_closed(port: int, monkeypatch: 
     assert await brought(port, 7) == 200
 
 
-async def test_a_head_that_comes_byte_by_byte_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_head_that_comes_byte_by_byte_is_cut_off(port, monkeypatch):
     monkeypatch.setattr("bot.telegram.updates._FIRST_REQUEST_SECONDS", 0.5)
     monkeypatch.setattr("bot.telegram.updates._IDLE_CHECK_SECONDS", 0.1)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -83,7 +78,7 @@ async def test_a_head_that_comes_byte_by_byte_is_cut_off(port: int, monkeypatch:
     writer.close()
 
 
-async def test_a_flood_of_silent_connections_keeps_nobody_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_of_silent_connections_keeps_nobody_out(port, monkeypatch):
     monkeypatch.setattr("bot.telegram.updates._MAX_CONNECTIONS", 20)
     before = len(list(Path("/proc/self/fd").iterdir()))
     async with contextlib.AsyncExitStack() as stack:
@@ -97,7 +92,7 @@ async def test_a_flood_of_silent_connections_keeps_nobody_out(port: int, monkeyp
         assert closed > 150
 
 
-async def test_connections_at_work_are_not_closed_for_others(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_at_work_are_not_closed_for_others(port, monkeypatch):
     monkeypatch.setattr("bot.telegram.updates._MAX_CONNECTIONS", 3)
     body = message(9, "/help")
     async with contextlib.AsyncExitStack() as stack:
@@ -125,14 +120,14 @@ ENDLESS = [
 ]
 
 
-async def test_a_body_without_an_end_is_not_waited_for(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_without_an_end_is_not_waited_for(port, monkeypatch):
     monkeypatch.setattr("bot.telegram.updates._READ_TIMEOUT_SECONDS", 0.3)
     found = await asyncio.gather(*(answer(port, said) for said, _ in ENDLESS))
     assert found == [status for _, status in ENDLESS]
     assert await brought(port, 8) == 200
 
 
-async def test_after_a_wrong_secret_the_line_is_closed(port: int) -> None:
+async def test_after_a_wrong_secret_the_line_is_closed(port):
     """And nothing of the body is waited for: it may be as long as they like."""
     async with opened(port, HEAD + b"Content-Length: 1000000000\r\n\r\n") as reader, asyncio.timeout(8):
         head = await reader.read()
@@ -140,7 +135,7 @@ async def test_after_a_wrong_secret_the_line_is_closed(port: int) -> None:
     assert b"connection: close" in head.lower()
 
 
-async def test_two_secrets_are_none(port: int) -> None:
+async def test_two_secrets_are_none(port):
     body = message(7, "/help")
     for pair in (("wrong", SECRET), (SECRET, "wrong")):
         lines = b"".join(f"{HEADER}: {one}\r\n".encode() for one in pair)
@@ -148,7 +143,7 @@ async def test_two_secrets_are_none(port: int) -> None:
         assert first == (200 if pair[0] == SECRET else 401)
 
 
-async def test_a_compressed_bomb_is_not_unpacked(port: int) -> None:
+async def test_a_compressed_bomb_is_not_unpacked(port):
     bomb, zipped = (zlib.compress(bytes(1 << 26), 1, wbits) for wbits in (15, 31))
     bombs = {"gzip": zipped, "deflate": bomb, "br": bomb, "zstd": bomb}
     async with aiohttp.ClientSession() as http:
@@ -162,7 +157,7 @@ async def test_a_compressed_bomb_is_not_unpacked(port: int) -> None:
             assert _memory_kb() - before < 32_000, coding
 
 
-def _memory_kb() -> int:
+def _memory_kb():
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmRSS:")[2].split()[0])
 
@@ -180,7 +175,7 @@ NO_REQUESTS = [
 ]
 
 
-async def test_what_is_no_request_is_refused_and_fills_no_log(port: int, caplog: Any) -> None:
+async def test_what_is_no_request_is_refused_and_fills_no_log(port, caplog):
     caplog.clear()
     for number, said in enumerate(NO_REQUESTS):
         assert await answer(port, said) in {0, 400, 401}, said[:100]
@@ -188,7 +183,7 @@ async def test_what_is_no_request_is_refused_and_fills_no_log(port: int, caplog:
         assert await brought(port, 11 + number) == 200
 
 
-async def test_no_other_way_leads_in(port: int, home: Path) -> None:
+async def test_no_other_way_leads_in(port, home):
     ways = ("/", "/telegram", "/telegram/updates/", "//telegram/updates", "/telegram/./updates", "/TELEGRAM/updates",
             "/x/../telegram/updates", "/telegram%2fupdates", "/telegram/updates;x", "/telegram/updates%00",
             "/telegram/updates%20")  # fmt: skip
@@ -205,7 +200,7 @@ async def test_no_other_way_leads_in(port: int, home: Path) -> None:
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
-async def test_json_of_any_depth_is_kept(port: int, home: Path, opening: str, closing: str) -> None:
+async def test_json_of_any_depth_is_kept(port, home, opening, closing):
     """Never a failure of ours, for which Telegram would come again for a day."""
     depths = (10, 100, 130, 300, *range(960, 1010, 7), 5000, 500_000)
     for number, depth in enumerate(depths):
@@ -214,7 +209,7 @@ async def test_json_of_any_depth_is_kept(port: int, home: Path, opening: str, cl
     assert (await counts(home))["poison"] == len(depths) - 2
 
 
-async def test_odd_numbers_and_names_do_not_fail(port: int, home: Path) -> None:
+async def test_odd_numbers_and_names_do_not_fail(port, home):
     odd = [
         {"update_id": 20, **{f"k{n}": n for n in range(20_000)}},
         {"update_id": 21, "\x1b[31mforged\n2026-01-01 ERROR": 1},
@@ -235,7 +230,7 @@ async def test_odd_numbers_and_names_do_not_fail(port: int, home: Path) -> None:
     ("host", "public"),
     [("127.0.0.1", False), ("127.8.8.8", False), ("::1", False), ("localhost", False), ("0.0.0.0", True)],
 )
-def test_a_port_of_this_machine_may_be_opened_and_any_that_is_meant_to_be_public(host: str, public: bool) -> None:
+def test_a_port_of_this_machine_may_be_opened_and_any_that_is_meant_to_be_public(host, public):
     assert check_listen_host(host, public, "MONITORING__HOST") == host
 
 
@@ -243,7 +238,7 @@ def test_a_port_of_this_machine_may_be_opened_and_any_that_is_meant_to_be_public
 @pytest.mark.parametrize(
     "host", ["0.0.0.0", "::", "", "0", "127.1", "192.168.1.2", "8.8.8.8", "::ffff:8.8.8.8", "localhost.example.com"]
 )
-def test_a_port_that_others_can_reach_is_refused_in_one_sentence(host: str, section: str) -> None:
+def test_a_port_that_others_can_reach_is_refused_in_one_sentence(host, section):
     with pytest.raises(SettingsWrong) as caught:
         check_listen_host(host, False, f"{section}__HOST")
     assert f"{section}__HOST" in caught.value.reason

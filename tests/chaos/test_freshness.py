@@ -1,9 +1,5 @@
 """A new post and an edit are found soon: the short form of `freshness.py`."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from chaos.freshness import Load, is_fresh, measure_freshness
 
@@ -15,7 +11,7 @@ ROUNDS = 3  # what else the machine does is not counted: one that is in time wil
 
 
 @pytest.mark.timeout(300)
-async def test_posts_and_edits_are_found_in_time_by_words_and_by_meaning(tmp_path: Path, offline_models: Path) -> None:
+async def test_posts_and_edits_are_found_in_time_by_words_and_by_meaning(tmp_path, offline_models):
     for number in range(ROUNDS):
         load = Load(seconds=3, posts=17, edits=3, seed=number)
         metrics = await measure_freshness(load, tmp_path / str(number), offline_models.parent)

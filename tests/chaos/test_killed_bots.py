@@ -2,8 +2,6 @@
 `fault_matrix.py`, in one file because all bots are forked from one process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random
@@ -23,7 +21,7 @@ from rag_core.types import Channel, Visibility
 
 
 @pytest.fixture
-def models(request: pytest.FixtureRequest) -> Path | None:
+def models(request):
     """Where the offline model is; None where it cannot be fetched: then words alone are looked at."""
     try:
         return Path(request.getfixturevalue("offline_models")).parent
@@ -32,9 +30,7 @@ def models(request: pytest.FixtureRequest) -> Path | None:
 
 
 @pytest.mark.timeout(900)  # it takes 25 s, and ten times as long among ten others
-async def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(
-    tmp_path: Path, models: Path | None
-) -> None:
+async def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(tmp_path, models):
     short = Plan(kills=5, updates=1000, rate=110, patience=500, longest_life=2)
     chaos = Chaos(short, tmp_path, models)
     metrics, wrong = await run_kills(chaos)
@@ -51,15 +47,13 @@ async def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(
         assert noticed[kind], kind
 
 
-def test_an_answer_that_is_lost_or_twice_is_noticed() -> None:
+def test_an_answer_that_is_lost_or_twice_is_noticed():
     found = check_answers({1: [], 2: ["a"], 3: ["a", "a"], 4: ["a", "a"], 5: ["a", "a", "a"]}, {4: 1, 5: 1})
     assert (len(found.lost), len(found.twice)) == (1, 2)
 
 
 @pytest.mark.timeout(600)  # it takes 20 s, and many times as long beside others
-def test_a_kill_in_an_import_and_nonsense_while_questions_come_lose_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_in_an_import_and_nonsense_while_questions_come_lose_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))  # what it sets for its bots is left to no other test
     cells = fault_matrix.run_matrix("kill/import,invalid/questions", tmp_path / "homes", None, posts=500, seconds=3)
     assert [(cell.fault, cell.activity, cell.wrong, cell.skipped) for cell in cells] == [
@@ -79,7 +73,7 @@ KILLS, POSTS_A_LIFE = 3, 4
 
 
 @pytest.mark.timeout(300)
-async def test_three_kills_lose_no_notice_of_a_watch(tmp_path: Path) -> None:
+async def test_three_kills_lose_no_notice_of_a_watch(tmp_path):
     """One comes twice only where the process died between Telegram taking the message and our noting it."""
     chance, sandbox = random.Random(1), DrivenSandbox()
     home = BotHome(tmp_path, None, {"BOT__ADMINS": "1"})
@@ -93,7 +87,7 @@ async def test_three_kills_lose_no_notice_of_a_watch(tmp_path: Path) -> None:
     await sandbox.start()
     await start_fork_server()
 
-    def told() -> Counter[str]:
+    def told():
         rooms = {reader: sandbox.world.room(reader).messages for reader in WATCHERS}
         sent = [rooms[reader][n]["text"] for reader in WATCHERS for n in sandbox.world.sent.get(reader, ())]
         return Counter(name for text in sent for name in re.findall(r"number (\d+) ", text))

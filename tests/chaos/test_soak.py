@@ -1,9 +1,6 @@
 """Memory, descriptors and waits under a mixed load: the short form of `soak.py`."""
 
-from __future__ import annotations
-
 import asyncio
-from pathlib import Path
 
 import pytest
 from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
@@ -21,7 +18,7 @@ SHORT = Plan(
 
 
 @pytest.mark.timeout(300)  # it takes 15 s, and many times as long beside others
-async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_path: Path) -> None:
+async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_path):
     await asyncio.to_thread(prepare_archive, tmp_path / "data", make_expected_posts(OLD, SHORT.posts, SHORT.seed))
     load, samples = await run_soak(SHORT, tmp_path, None)
     log = (tmp_path / "bot.log").read_text(encoding="utf-8")

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -14,16 +11,15 @@ from bot.settings import Settings
 
 
 @pytest.fixture(scope="module")
-def compose(root: Path) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load((root / "deploy" / "compose.yaml").read_text("utf-8"))
-    return read
+def compose(root):
+    return yaml.safe_load((root / "deploy" / "compose.yaml").read_text("utf-8"))
 
 
-def services(compose: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def services(compose):
     return list(compose["services"].items())
 
 
-def test_it_is_a_compose_file_by_the_specifications_own_schema(root: Path) -> None:
+def test_it_is_a_compose_file_by_the_specifications_own_schema(root):
     checker = shutil.which("check-jsonschema", path=str(Path(sys.executable).parent))
     if checker is None:
         pytest.skip("check-jsonschema is not here: pip install check-jsonschema")
@@ -32,7 +28,7 @@ def test_it_is_a_compose_file_by_the_specifications_own_schema(root: Path) -> No
     assert done.returncode == 0, done.stdout
 
 
-def test_every_container_is_held_short(compose: dict[str, Any]) -> None:
+def test_every_container_is_held_short(compose):
     for name, service in services(compose):
         held = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"],
                 "restart": "unless-stopped"}  # fmt: skip
@@ -46,7 +42,7 @@ def test_every_container_is_held_short(compose: dict[str, Any]) -> None:
         assert re.search(r":.*\d", service["image"]) and "latest" not in service["image"], name
 
 
-def test_secrets_are_in_a_file_that_only_the_bot_gets(compose: dict[str, Any]) -> None:
+def test_secrets_are_in_a_file_that_only_the_bot_gets(compose):
     assert [name for name, service in services(compose) if "env_file" in service] == ["bot"]
     for name, service in services(compose):
         for variable, value in service.get("environment", {}).items():
@@ -54,16 +50,16 @@ def test_secrets_are_in_a_file_that_only_the_bot_gets(compose: dict[str, Any]) -
                 assert re.fullmatch(r"\$\{\w+:-\}", value), (name, variable)
 
 
-def test_the_bots_settings_are_ones_it_has(compose: dict[str, Any]) -> None:
+def test_the_bots_settings_are_ones_it_has(compose):
     own = compose["services"]["bot"]["environment"]
     assert own["DATA__DIR"] == "/data"
     for name in own:
         section, _, field = name.lower().partition("__")
         if section in Settings.model_fields:
-            assert field in Settings.model_fields[section].annotation.model_fields, name  # type: ignore[union-attr]
+            assert field in Settings.model_fields[section].annotation.model_fields, name
 
 
-def test_the_time_to_stop_is_longer_than_the_bot_takes(compose: dict[str, Any], root: Path) -> None:
+def test_the_time_to_stop_is_longer_than_the_bot_takes(compose, root):
     from bot import app
     from bot.telegram import updates
     from bot.worker import question_worker

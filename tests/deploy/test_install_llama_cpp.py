@@ -1,7 +1,5 @@
 """`make local`: compiled once, kept for the next clone, and one sentence where there is no compiler."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil
@@ -37,7 +35,7 @@ def build_wheel(wheels, config_settings=None, metadata_directory=None):
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """An index of one source package, and a home of its own."""
     with tarfile.open(tmp_path / "slow_llama-1.0.tar.gz", "w:gz") as sdist:
         files = {"pyproject.toml": PROJECT, "backend.py": BACKEND,
@@ -52,7 +50,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(tmp_path_factory):
     """The Python of a clone, with the pip of this one: to install it takes seconds."""
     folder = tmp_path_factory.mktemp("clone")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
@@ -61,7 +59,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-def install(environ: dict[str, str], python: Path) -> tuple[int, str]:
+def install(environ, python):
     """`make local`: exit code and what is shown."""
     shown = subprocess.run(
         ["bash", SCRIPT, python, "slow-llama==1.0"], env=environ, capture_output=True, text=True, timeout=120
@@ -69,9 +67,7 @@ def install(environ: dict[str, str], python: Path) -> tuple[int, str]:
     return shown.returncode, shown.stdout + shown.stderr
 
 
-def test_without_a_compiler_one_sentence_says_what_to_install(
-    environ: dict[str, str], python: Path, tmp_path: Path
-) -> None:
+def test_without_a_compiler_one_sentence_says_what_to_install(environ, python, tmp_path):
     (tmp_path / "path").mkdir()
     for tool in ("bash", "mkdir", "mktemp", "rm", "sleep", "tail", "getconf", "kill"):
         found = next((Path(folder) / tool for folder in ("/usr/bin", "/bin") if (Path(folder) / tool).exists()), None)
@@ -88,9 +84,7 @@ def test_without_a_compiler_one_sentence_says_what_to_install(
     assert "mend what they name and run make local again." in shown
 
 
-def test_it_is_compiled_once_with_signs_of_life_and_the_next_clone_takes_what_was_kept(
-    environ: dict[str, str], python: Path, tmp_path: Path
-) -> None:
+def test_it_is_compiled_once_with_signs_of_life_and_the_next_clone_takes_what_was_kept(environ, python, tmp_path):
     hasty = tmp_path / "hasty"
     hasty.mkdir()
     (hasty / "sleep").write_text(f"#!/bin/sh\nexec {shutil.which('sleep')} 0.3\n")  # whatever it is asked for

@@ -1,15 +1,10 @@
 """The proxies of deploy/README.md, word for word, between the sandbox's Telegram and the bot."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -24,7 +19,7 @@ URL = "https://bot.example.org/telegram/f3a9"
 SECRET = "of-the-tests"
 
 
-def configured(root: Path, name: str, bot: int, proxy: int, folder: Path) -> str:
+def configured(root, name, bot, proxy, folder):
     """The snippet of the page, with these ports and without a certificate."""
     page = (root / "deploy" / "README.md").read_text("utf-8")
     (snippet,) = re.findall(rf"```{name}\n(.*?)```", page, re.DOTALL)
@@ -42,7 +37,7 @@ def configured(root: Path, name: str, bot: int, proxy: int, folder: Path) -> str
 
 
 @asynccontextmanager
-async def standing(root: Path, name: str, bot: int, folder: Path) -> AsyncIterator[str]:
+async def standing(root, name, bot, folder):
     """The proxy, from when it listens to when it has ended."""
     command = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin")
     if command is None:
@@ -75,14 +70,12 @@ async def standing(root: Path, name: str, bot: int, folder: Path) -> AsyncIterat
 
 
 @pytest.mark.parametrize("name", ["nginx", "caddy"])
-async def test_a_question_gets_through_the_proxy_of_the_page_and_nobody_else_does(
-    root: Path, tmp_path: Path, name: str
-) -> None:
+async def test_a_question_gets_through_the_proxy_of_the_page_and_nobody_else_does(root, tmp_path, name):
     sandbox, port = DrivenSandbox(), find_free_port()
     sandbox.world.add_person(OTTO, "Otto", lang="en")
     sandbox.hooks.unit = 0.01
     await sandbox.start()
-    given: dict[str, Any] = {"bot": {"token": sandbox.token, "api": sandbox.url, "admins": (OTTO,)}}
+    given = {"bot": {"token": sandbox.token, "api": sandbox.url, "admins": (OTTO,)}}
     given |= {"data": {"dir": tmp_path / "data"}, "webhook": {"url": URL, "secret": SECRET, "port": port}}
     try:
         async with standing(root, name, port, tmp_path) as proxy, run_demo_bot(Settings.model_validate(given)):
@@ -98,7 +91,7 @@ async def test_a_question_gets_through_the_proxy_of_the_page_and_nobody_else_doe
         await sandbox.stop()
 
 
-async def knock(address: str, secret: str) -> int:
+async def knock(address, secret):
     headers = {"X-Telegram-Bot-Api-Secret-Token": secret}
     async with aiohttp.ClientSession() as http, http.post(address, json={"update_id": 1}, headers=headers) as answer:
         return answer.status

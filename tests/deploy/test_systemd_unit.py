@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +8,7 @@ MOST_EXPOSED = 2.0  # of systemd's 10; the rest is the network, which a bot need
 
 
 @pytest.fixture
-def unit(root: Path, tmp_path: Path) -> Path:
+def unit(root, tmp_path):
     """The unit with a program that is on this machine."""
     text = (root / "deploy" / "citegram.service").read_text("utf-8")
     copy = tmp_path / "citegram.service"
@@ -19,7 +16,7 @@ def unit(root: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def analysed(*words: str | Path) -> str:
+def analysed(*words):
     command = shutil.which("systemd-analyze")
     if command is None:
         pytest.skip("systemd-analyze is not here: apt-get install systemd")
@@ -28,11 +25,11 @@ def analysed(*words: str | Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_systemd_understands_the_unit(unit: Path) -> None:
+def test_systemd_understands_the_unit(unit):
     assert analysed("verify", unit) == ""
 
 
-def test_the_unit_is_hardened(unit: Path) -> None:
+def test_the_unit_is_hardened(unit):
     said = analysed("security", "--offline=true", "--no-pager", f"--threshold={int(MOST_EXPOSED * 10)}", unit)
     (exposed,) = re.findall(r"Overall exposure level for citegram\.service: ([\d.]+)", said)
     assert float(exposed) <= MOST_EXPOSED

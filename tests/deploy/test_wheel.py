@@ -3,8 +3,6 @@
 `make wheel-check PYTHONS='python3.12 python3.13'` installs it into an empty environment of each of these Pythons.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -16,7 +14,6 @@ import tarfile
 import zipfile
 from asyncio import create_subprocess_exec
 from asyncio.subprocess import PIPE, STDOUT
-from pathlib import Path
 
 import pytest
 from dockerfile_stages import trim_image
@@ -32,7 +29,7 @@ EXPORT = json.dumps({"name": "Quarry", "type": "public_channel", "id": 77, "mess
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
-def run(*command: object, cwd: Path, code: int = 0, stdin: str = "", **settings: str) -> str:
+def run(*command, cwd, code=0, stdin="", **settings):
     """Standard output and error of a program; the test fails with them where it ends with another exit code."""
     done = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=CLEAN | settings, input=stdin, text=True, check=False,
@@ -42,13 +39,13 @@ def run(*command: object, cwd: Path, code: int = 0, stdin: str = "", **settings:
     return done.stdout
 
 
-def list_tracked(root: Path, *folders: str) -> set[str]:
+def list_tracked(root, *folders):
     listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders, cwd=root)
     return {name for name in listed.splitlines() if (root / name).is_file()}
 
 
 @pytest.fixture(scope="module")
-def built(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def built(root, tmp_path_factory):
     """The sdist of the files that git knows, beside what a person's checkout also holds, and the wheel made of it."""
     folder = tmp_path_factory.mktemp("wheel")
     source, tools = folder / "source", folder / "tools"
@@ -71,7 +68,7 @@ def built(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     return sdist, wheel
 
 
-def test_both_hold_the_project_and_nothing_of_the_person_who_builds(root: Path, built: tuple[Path, Path]) -> None:
+def test_both_hold_the_project_and_nothing_of_the_person_who_builds(root, built):
     sdist, wheel = built
     with tarfile.open(sdist) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
@@ -87,9 +84,7 @@ def test_both_hold_the_project_and_nothing_of_the_person_who_builds(root: Path, 
 @pytest.mark.skipif(not PYTHONS, reason="make wheel-check")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("python", PYTHONS or [""])
-async def test_an_empty_environment_runs_all_of_it(
-    root: Path, built: tuple[Path, Path], tmp_path: Path, python: str
-) -> None:
+async def test_an_empty_environment_runs_all_of_it(root, built, tmp_path, python):
     """As a person does it: pip, with the locked versions; a demo, then a bot of one's own in the sandbox."""
     home, bin = tmp_path / "home", tmp_path / "venv" / "bin"
     home.mkdir()
@@ -112,7 +107,7 @@ async def test_an_empty_environment_runs_all_of_it(
     await sandbox.start()
     settings = CLEAN | words_alone | {"BOT__API": sandbox.url, "BOT__ADMINS": str(ADA)}
 
-    async def ask_program(word: str, stdin: str = "") -> str:
+    async def ask_program(word, stdin=""):
         """What a command prints beside the sandbox, which answers it in this event loop."""
         started = await create_subprocess_exec(
             citegram, word, cwd=home, env=settings, stdin=PIPE, stdout=PIPE, stderr=STDOUT

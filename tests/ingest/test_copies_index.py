@@ -1,18 +1,14 @@
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 import ingest.copies
 from ingest.copies import CopyIndexer
-from rag_core.storage import Archive, channels, near_duplicates, posts
+from rag_core.storage import channels, near_duplicates, posts
 from rag_core.types import Channel, Entity, Origin, Post, PostKey
 
 pytestmark = pytest.mark.slow
@@ -22,27 +18,25 @@ BRIDGE = "Мост через Оку закрыт на ремонт до 5 ма�
 LONGER = f"{BRIDGE} Причины уточняются."
 HOUR = timedelta(hours=1)
 
-MakePost = Callable[..., Post]
-
 
 @pytest.fixture
-async def archive(archive: Archive) -> Archive:
+async def archive(archive):
     for chat_id in (A, B, C):
         await channels.save_channel(archive, Channel(chat_id, f"Channel {chat_id}"))
     return archive
 
 
 @pytest.fixture
-def copier(archive: Archive) -> CopyIndexer:
+def copier(archive):
     return CopyIndexer(archive)
 
 
-async def keep(archive: Archive, copier: CopyIndexer, *kept: Post) -> None:
+async def keep(archive, copier, *kept):
     await posts.save_posts(archive, kept, source="live")
     await copier.catch_up()
 
 
-async def families(archive: Archive) -> set[frozenset[PostKey]]:
+async def families(archive):
     """The families of more than one that somebody finds who may read everything."""
     rows = await archive.rows("SELECT chat_id, message_id FROM copies")
     every = {PostKey(*row) for row in rows}
@@ -52,13 +46,11 @@ async def families(archive: Archive) -> set[frozenset[PostKey]]:
     return {frozenset(keys) for keys in found.values() if len(keys) > 1}
 
 
-def keys(*pairs: tuple[int, int]) -> frozenset[PostKey]:
+def keys(*pairs):
     return frozenset(PostKey(*pair) for pair in pairs)
 
 
-async def test_exact_and_near_copies_of_a_post_are_one_family_and_a_changed_fact_is_not(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
+async def test_exact_and_near_copies_of_a_post_are_one_family_and_a_changed_fact_is_not(archive, copier, make_post):
     await keep(
         archive,
         copier,
@@ -73,9 +65,7 @@ async def test_exact_and_near_copies_of_a_post_are_one_family_and_a_changed_fact
     assert await families(archive) == {keys((A, 1), (B, 1), (C, 2), (B, 5)), keys((C, 3), (B, 6))}
 
 
-async def test_an_edit_moves_a_post_and_a_tombstone_takes_it_out(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
+async def test_an_edit_moves_a_post_and_a_tombstone_takes_it_out(archive, copier, make_post):
     one, two, three = (make_post(1, BRIDGE, chat=chat) for chat in (A, B, C))
     await keep(archive, copier, one, two, three)
     later = one.date + HOUR
@@ -92,14 +82,12 @@ async def test_an_edit_moves_a_post_and_a_tombstone_takes_it_out(
     assert await families(archive) == {keys((A, 1), (B, 1))}
 
 
-async def test_after_a_crash_it_goes_on_and_nothing_is_twice(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_after_a_crash_it_goes_on_and_nothing_is_twice(archive, copier, make_post, monkeypatch):
     monkeypatch.setattr(ingest.copies, "_BATCH_CHANGES", 10)
     kept = [make_post(n, BRIDGE.replace("5", str(n % 7)), chat=chat) for chat in (A, B) for n in range(1, 26)]
     await posts.save_posts(archive, kept, source="live")
 
-    def dies(done: int) -> None:
+    def dies(done):
         if done == 30:
             raise MemoryError
 
@@ -116,9 +104,7 @@ async def test_after_a_crash_it_goes_on_and_nothing_is_twice(
     assert sorted(map(len, await families(archive))) == [6, 6, 6, 8, 8, 8, 8]
 
 
-async def test_words_about_today_are_copies_on_the_same_day_only(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
+async def test_words_about_today_are_copies_on_the_same_day_only(archive, copier, make_post):
     closed = "Сегодня мост через Оку закрыт на ремонт, объезд по Полевой улице."
     await keep(
         archive,
@@ -130,9 +116,7 @@ async def test_words_about_today_are_copies_on_the_same_day_only(
     assert await families(archive) == {keys((A, 1), (B, 1), (C, 20)), keys((A, 8), (B, 8))}
 
 
-async def test_nearly_the_same_weeks_later_is_another_event(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
+async def test_nearly_the_same_weeks_later_is_another_event(archive, copier, make_post):
     fire, more = (
         "Кадры тушения большого пожара на складе в Москве",
         "Новые кадры тушения большого пожара на складе в Москве",
@@ -143,9 +127,7 @@ async def test_nearly_the_same_weeks_later_is_another_event(
     assert await families(archive) == {keys((A, 1), (B, 2), (C, 3))}
 
 
-async def test_albums_count_once_and_hidden_links_tell_signatures(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
+async def test_albums_count_once_and_hidden_links_tell_signatures(archive, copier, make_post):
     signed = f"{BRIDGE}\n\nОка сегодня"
     link = Entity("text_link", len(signed) - 11, 11, "https://t.me/oka")
     await keep(
@@ -159,14 +141,12 @@ async def test_albums_count_once_and_hidden_links_tell_signatures(
     assert await families(archive) == {keys((A, 2), (B, 3))}
 
 
-async def known(archive: Archive, key: tuple[int, int], *may_read: int) -> list[PostKey] | None:
+async def known(archive, key, *may_read):
     found = (await near_duplicates.fetch_copies(archive, [PostKey(*key)], may_read)).get(PostKey(*key))
     return [one.key for one in found.all] if found else None
 
 
-async def test_only_what_may_be_read_now_is_told_the_earliest_of_each_channel(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
+async def test_only_what_may_be_read_now_is_told_the_earliest_of_each_channel(archive, copier, make_post):
     await keep(
         archive,
         copier,
@@ -187,9 +167,7 @@ async def test_only_what_may_be_read_now_is_told_the_earliest_of_each_channel(
     assert await known(archive, (A, 99), A, B, C) is None
 
 
-async def test_the_copies_among_real_channels_are_found(
-    archive: Archive, copier: CopyIndexer, shared_data: Path
-) -> None:
+async def test_the_copies_among_real_channels_are_found(archive, copier, shared_data):
     folder = shared_data / "tg_ru_news"
     across = [
         [key_of(i) for i in group["ids"]]
@@ -206,19 +184,19 @@ async def test_the_copies_among_real_channels_are_found(
     assert len(whole) >= 0.99 * len(across)
 
 
-def key_of(row_id: str) -> PostKey:
+def key_of(row_id):
     _, chat, message = row_id.split("-")
     return PostKey(-int(chat), int(message))
 
 
 async def test_copies_are_told_of_one_state_though_others_are_taken_in_meanwhile(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    archive, copier, make_post, monkeypatch
+):
     await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(2, LONGER, chat=A))
     await posts.save_posts(archive, [make_post(1, BRIDGE, chat=B)], source="live")
     rows = archive.rows
 
-    async def meanwhile(sql: str, parameters: Iterable[object] = ()) -> object:
+    async def meanwhile(sql, parameters=()):
         found = await rows(sql, parameters)
         monkeypatch.undo()
         await copier.catch_up()
@@ -235,11 +213,8 @@ async def test_copies_are_told_of_one_state_though_others_are_taken_in_meanwhile
     assert len({one.family for one in known.values()}) == 1
 
 
-Made = list[tuple[int, int, str, float]]  # channel, id, text, days
-
-
 TODAY = f"Сегодня {BRIDGE}"
-CLOSED: dict[str, tuple[Made, Made]] = {
+CLOSED = {
     # two texts that are near a third, and not near each other: does somebody hold the third?
     "a text between two": (
         [(A, 1, f"{BRIDGE} Проверено нами.", 0), (B, 1, f"{BRIDGE} Подробности позже.", 0)], [(C, 1, BRIDGE, 0)]),
@@ -257,14 +232,14 @@ CLOSED: dict[str, tuple[Made, Made]] = {
 @pytest.mark.parametrize(("ours", "closed"), CLOSED.values(), ids=CLOSED)
 @pytest.mark.parametrize("order", ["ours first", "closed first", "between"])
 async def test_which_posts_are_copies_does_not_depend_on_a_closed_channel(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost, ours: Made, closed: Made, order: str
-) -> None:
-    async def seen() -> tuple[dict[PostKey, list[PostKey]], bool]:
+    archive, copier, make_post, ours, closed, order
+):
+    async def seen():
         known = await near_duplicates.fetch_copies(archive, [PostKey(chat, n) for chat, n, _, _ in ours], {A, B})
         apart = len({one.family for one in known.values()}) > 1
         return {key: [copy.key for copy in one.all] for key, one in known.items()}, apart
 
-    def made(some: Made) -> list[Post]:
+    def made(some):
         return [
             replace(make_post(n, text, chat=chat), date=make_post(1, "").date + timedelta(days=days))
             for chat, n, text, days in some
@@ -284,9 +259,7 @@ async def test_which_posts_are_copies_does_not_depend_on_a_closed_channel(
     assert await seen() == alone
 
 
-async def test_a_text_that_goes_takes_what_was_known_of_it_along(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
+async def test_a_text_that_goes_takes_what_was_known_of_it_along(archive, copier, make_post):
     await keep(
         archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, LONGER, chat=B), make_post(2, LONGER, chat=C)
     )

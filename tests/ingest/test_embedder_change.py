@@ -1,32 +1,28 @@
-from __future__ import annotations
-
 import asyncio
 import random
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
-from fake_qdrant import FakeQdrant
 
 import ingest.rebuild
 from bot.indexing import IndexingWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer, prepare_point
 from ingest.integrity import compare_indexes, read_current_passages
 from ingest.rebuild import EmbedderChange
-from rag_core import Engine, RagSettings, open_engine
+from rag_core import RagSettings, open_engine
 from rag_core.engine import switch_model
 from rag_core.models.active_models import find_embedder_offer
 from rag_core.retrieval.fusion import RetrievalQuery
 from rag_core.retrieval.search import search_hybrid
 from rag_core.run import Budgets, Run
-from rag_core.storage import Archive, channels, index_state, posts
+from rag_core.storage import channels, index_state, posts
 from rag_core.storage.backups import make_backup, restore_backup
 from rag_core.types import Channel, PostKey, SearchFilter, Visibility
 
@@ -37,7 +33,7 @@ OLD, NEW = "minilm-navec", "e5-small-centred"
 
 
 @pytest.fixture
-def models(tmp_path: Path, offline_models: Path, multilingual_model: Path) -> Path:
+def models(tmp_path, offline_models, multilingual_model):
     """A folder with both embedders."""
     folder = tmp_path / "models"
     folder.mkdir()
@@ -50,11 +46,11 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def opened(tmp_path: Path, models: Path) -> Open:
+def opened(tmp_path, models):
     """Open the engine of the test's folder with an embedder, as a start does, and its indexers."""
 
     @asynccontextmanager
-    async def open_with(embedder: str = "auto", **more: Any) -> AsyncIterator[Bench]:
+    async def open_with(embedder="auto", **more):
         chosen = {"dir": models, "embedder": embedder, "reranker": "none"}
         given = {"data": {"dir": tmp_path / "data"}, "models": chosen, **more}
         async with open_engine(RagSettings.model_validate(given), language=False) as rag:
@@ -72,25 +68,25 @@ def opened(tmp_path: Path, models: Path) -> Open:
 class Bench:
     """Engine with what a bot indexes with."""
 
-    def __init__(self, rag: Engine) -> None:
+    def __init__(self, rag):
         assert rag.dense
         self.rag = rag
         self.dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
         self.lexical = LexicalIndexer(rag.archive, rag.lexical)
         self.change = EmbedderChange(rag, self.dense)
 
-    async def keep(self, *kept: Any, embed: bool = True) -> None:
+    async def keep(self, *kept, embed=True):
         await posts.save_posts(self.rag.archive, kept, source="live")
         await self.lexical.catch_up()
         if embed:
             await self.dense.catch_up()
 
-    async def find(self, text: str) -> list[int]:
+    async def find(self, text):
         query = RetrievalQuery(text, "hybrid", 20, SearchFilter(frozenset({CHAT, OTHER})), "en")
         found = await search_hybrid(query, self.rag, Run(self.rag.budgets, "test"))
         return [place.key.message_id for place, _ in found.ranked]
 
-    async def check_all_is_of(self, model: str) -> None:
+    async def check_all_is_of(self, model):
         """Every vector is of this model and of the present text, and both indexes are complete."""
         archive, dense = self.rag.archive, self.rag.dense
         assert dense
@@ -120,7 +116,7 @@ class Bench:
         assert (compared["words"], compared["vectors"]) == (0, 0)
 
 
-async def list_keys(archive: Archive, chat: int) -> list[PostKey]:
+async def list_keys(archive, chat):
     return [PostKey(chat, number) for number in await index_state.list_indexable_ids(archive, chat)]
 
 
@@ -135,11 +131,11 @@ TEXTS = (
 QUESTIONS = ("When does the ferry leave?", "Сколько стоит абонемент?")
 
 
-def make_posts(make_post: Any, count: int, chat: int = CHAT) -> list[Any]:
+def make_posts(make_post, count, chat=CHAT):
     return [make_post(n, TEXTS[n % 4].format(n=n), chat=chat, days=n) for n in range(1, count + 1)]
 
 
-async def test_posts_are_embedded_beside_and_the_swap_mixes_nothing(opened: Open, make_post: Any) -> None:
+async def test_posts_are_embedded_beside_and_the_swap_mixes_nothing(opened, make_post):
     async with opened(OLD) as bench:
         await bench.keep(*make_posts(make_post, 40))
     async with opened() as bench:
@@ -150,7 +146,7 @@ async def test_posts_are_embedded_beside_and_the_swap_mixes_nothing(opened: Open
         assert (used.now, used.beside) == (False, True)
         embed, asked = bench.change._embed_batch, []
 
-        async def embed_and_ask(tell: Any = None) -> bool:
+        async def embed_and_ask(tell=None):
             """A batch; after it the old answers, and posts that come, change and go."""
             if not asked:
                 asked.append([await bench.find(text) for text in QUESTIONS])
@@ -164,7 +160,7 @@ async def test_posts_are_embedded_beside_and_the_swap_mixes_nothing(opened: Open
             return await embed(tell)
 
         bench.change._embed_batch = embed_and_ask
-        told: list[tuple[int, int]] = []
+        told = []
         await bench.change.run(lambda done, total: told.append((done, total)))
         assert asked[0] == before
         assert told[-1] == (40, 40)
@@ -188,8 +184,8 @@ async def test_posts_are_embedded_beside_and_the_swap_mixes_nothing(opened: Open
     ],
 )
 async def test_a_process_that_ends_at_any_step_is_followed_by_one_that_goes_on(
-    opened: Open, make_post: Any, monkeypatch: pytest.MonkeyPatch, name: str, finished: bool
-) -> None:
+    opened, make_post, monkeypatch, name, finished
+):
     async with opened(OLD) as bench:
         await bench.keep(*make_posts(make_post, 40))
     async with opened() as bench:
@@ -197,7 +193,7 @@ async def test_a_process_that_ends_at_any_step_is_followed_by_one_that_goes_on(
         place = ingest.rebuild if name == "embed_posts" else index_state
         work, calls = getattr(place, name), []
 
-        async def end(*given: Any) -> Any:
+        async def end(*given):
             calls.append(name)
             if len(calls) == 1 and name in ("embed_posts", "save_next_vectors"):
                 return await work(*given)  # the second time
@@ -218,12 +214,11 @@ async def test_a_process_that_ends_at_any_step_is_followed_by_one_that_goes_on(
         assert [folder.name for folder in (bench.rag.settings.data.dir / "vectors").iterdir()] == [NEW]
 
 
-def run_and_kill(seconds: float, *given: str) -> int | None:
+def run_and_kill(seconds, *given):
     """Run the child and kill it some seconds after it has opened the engine; its exit code where it was done."""
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "embedder_change_program", *given], stdout=subprocess.PIPE
     ) as child:
-        assert child.stdout
         child.stdout.readline()
         time.sleep(seconds)
         code = child.poll()
@@ -231,7 +226,7 @@ def run_and_kill(seconds: float, *given: str) -> int | None:
     return code
 
 
-async def test_a_change_that_is_killed_again_and_again_ends_whole(opened: Open, make_post: Any) -> None:
+async def test_a_change_that_is_killed_again_and_again_ends_whole(opened, make_post):
     async with opened(OLD) as bench:
         await bench.keep(*make_posts(make_post, 50))
         settings = bench.rag.settings
@@ -247,7 +242,7 @@ async def test_a_change_that_is_killed_again_and_again_ends_whole(opened: Open, 
         await bench.check_all_is_of(NEW)
 
 
-async def test_an_admin_who_thinks_better_of_it_loses_nothing(opened: Open, make_post: Any) -> None:
+async def test_an_admin_who_thinks_better_of_it_loses_nothing(opened, make_post):
     async with opened(OLD) as bench:
         await bench.keep(*make_posts(make_post, 40))
     async with opened() as bench:
@@ -261,14 +256,14 @@ async def test_an_admin_who_thinks_better_of_it_loses_nothing(opened: Open, make
         assert [folder.name for folder in (bench.rag.settings.data.dir / "vectors").iterdir()] == [OLD]
 
 
-async def test_a_question_that_began_before_the_swap_keeps_to_its_model(opened: Open, make_post: Any) -> None:
+async def test_a_question_that_began_before_the_swap_keeps_to_its_model(opened, make_post):
     async with opened(OLD) as bench:
         await bench.keep(*make_posts(make_post, 8))
     async with opened() as bench:
         await switch_model(bench.rag, NEW)
         embed, old = bench.rag.dense.embedder.query, bench.rag.dense
 
-        async def embed_meanwhile(text: str) -> Any:
+        async def embed_meanwhile(text):
             vector = await embed(text)
             if bench.rag.dense is old:
                 await bench.change._open(bench.rag.next_embedder)
@@ -285,7 +280,7 @@ async def test_a_question_that_began_before_the_swap_keeps_to_its_model(opened: 
         assert {len(vector) for vector in stored.values()} == {old.embedder.dimension} == {len(found.vector)}
 
 
-async def test_on_a_server_the_collection_is_replaced(opened: Open, make_post: Any, qdrant: FakeQdrant) -> None:
+async def test_on_a_server_the_collection_is_replaced(opened, make_post, qdrant):
     served = {"url": qdrant.url, "collection": "mine"}
     async with opened(OLD, qdrant=served) as bench:
         await bench.keep(*make_posts(make_post, 12))
@@ -307,7 +302,7 @@ async def test_on_a_server_the_collection_is_replaced(opened: Open, make_post: A
         assert qdrant.collections == ["mine"]
 
 
-async def test_a_bot_changes_by_itself_and_forgets_no_removed_channel(opened: Open, make_post: Any) -> None:
+async def test_a_bot_changes_by_itself_and_forgets_no_removed_channel(opened, make_post):
     async with opened(OLD) as bench:
         await bench.keep(*make_posts(make_post, 40), *make_posts(make_post, 5, OTHER))
     async with opened() as bench:
@@ -334,7 +329,7 @@ async def test_a_bot_changes_by_itself_and_forgets_no_removed_channel(opened: Op
 # "auto" keeps the embedder of the archive
 
 
-async def test_a_restored_backup_keeps_its_embedder(opened: Open, make_post: Any) -> None:
+async def test_a_restored_backup_keeps_its_embedder(opened, make_post):
     async with opened(OLD) as bench:
         await bench.keep(*make_posts(make_post, 4))
     async with opened() as bench:
@@ -347,7 +342,7 @@ async def test_a_restored_backup_keeps_its_embedder(opened: Open, make_post: Any
         await bench.check_all_is_of(OLD)
 
 
-async def test_what_a_better_embedder_costs_is_offered_until_it_is_asked_for(opened: Open, make_post: Any) -> None:
+async def test_what_a_better_embedder_costs_is_offered_until_it_is_asked_for(opened, make_post):
     async with opened(OLD) as bench:
         assert await find_embedder_offer(bench.rag.settings, bench.rag.archive) is None  # nothing to embed anew
         await bench.keep(*make_posts(make_post, 4))
@@ -367,9 +362,7 @@ async def test_what_a_better_embedder_costs_is_offered_until_it_is_asked_for(ope
         assert await find_embedder_offer(bench.rag.settings, bench.rag.archive) is None
 
 
-async def test_an_embedder_that_is_gone_is_asked_for_and_not_replaced(
-    opened: Open, make_post: Any, models: Path
-) -> None:
+async def test_an_embedder_that_is_gone_is_asked_for_and_not_replaced(opened, make_post, models):
     async with opened(OLD) as bench:
         await bench.keep(*make_posts(make_post, 4))
     async with opened() as bench:

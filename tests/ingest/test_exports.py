@@ -1,26 +1,21 @@
 """Exports of Telegram Desktop into the archive: first, again, later; broken, hostile, and interrupted by a kill."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
-from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.exports import ImportReport, import_export
+from ingest.exports import import_export
 from ingest.json_export import ImportOptions, RepairedJsonReader
 from ingest.messages import parse_live_post
 from rag_core.errors import ImportRefused
@@ -29,26 +24,24 @@ from rag_core.storage.post_rows import PostTally
 from rag_core.text.post_text import build_header
 from rag_core.types import Channel, Post, PostKey, Visibility, format_channel_post_link
 
-Json = dict[str, Any]
-Take = Callable[..., Awaitable[ImportReport]]
 BAKERY = -1001234567890
 FIRST = 1_710_244_800  # of `message`: the n-th is written n minutes after it
 PLAIN, NAMED = ImportOptions(), ImportOptions(username="bread")
 
 
-def message(number: int, text: str = "Хлеб по 90 рублей", **more: Any) -> Json:
+def message(number, text="Хлеб по 90 рублей", **more):
     """An exported message of today's format."""
     head = {"id": number, "type": "message", "date": "2024-03-12T15:00:00", "date_unixtime": str(FIRST + 60 * number)}
     head |= {"from": "Пекарня", "from_id": "channel1234567890"}
     return head | {"text": text, "text_entities": [{"type": "plain", "text": text}] if text else []} | more
 
 
-def chat(*messages: object, **more: Any) -> Json:
+def chat(*messages, **more):
     """An exported channel that holds the messages."""
     return {"name": "Пекарня", "type": "public_channel", "id": 1234567890} | more | {"messages": list(messages)}
 
 
-def full(*chats: Json, left: tuple[Json, ...] = ()) -> Json:
+def full(*chats, left=()):
     """An export of all chats."""
     return {
         "about": "Here is the data you requested.",
@@ -59,7 +52,7 @@ def full(*chats: Json, left: tuple[Json, ...] = ()) -> Json:
     }
 
 
-def write(folder: Path, content: object) -> Path:
+def write(folder, content):
     """A result.json: bytes as they are, anything else as JSON."""
     file = folder / "result.json"
     file.write_bytes(content if isinstance(content, bytes) else json.dumps(content, ensure_ascii=False).encode())
@@ -67,21 +60,21 @@ def write(folder: Path, content: object) -> Path:
 
 
 @pytest.fixture
-def take(archive: Archive, tmp_path: Path) -> Take:
+def take(archive, tmp_path):
     """Import what is given, as the content of a result.json."""
 
-    async def take(content: object, options: ImportOptions = PLAIN) -> ImportReport:
+    async def take(content, options=PLAIN):
         return await import_export(archive, write(tmp_path, content), options)
 
     return take
 
 
-async def stored(archive: Archive, chat_id: int = BAKERY) -> dict[int, Post]:
+async def stored(archive, chat_id=BAKERY):
     keys = [PostKey(chat_id, n) for n in await posts.list_message_ids(archive, chat_id)]
     return {key.message_id: found.post for key, found in (await posts.fetch_stored_posts(archive, keys)).items()}
 
 
-def as_live(message: Json, chat: Json) -> Json:
+def as_live(message, chat):
     """The exported message as the Bot API would have sent it: text as Telegram trims it, entities in UTF-16."""
     text, entities = "", []
     for part in message["text_entities"]:
@@ -89,7 +82,7 @@ def as_live(message: Json, chat: Json) -> Json:
             offset, length = (len(t.encode("utf-16-le")) // 2 for t in (text, part["text"]))
             entities.append({"type": part["type"], "offset": offset, "length": length})
         text += part["text"]
-    media: Json = {"photo": [{}]} if "photo" in message else {"document": {}} if "file" in message else {}
+    media = {"photo": [{}]} if "photo" in message else {"document": {}} if "file" in message else {}
     if "performer" in message:
         media = {"audio": {"performer": message["performer"], "title": message["title"]}}
     key, spans = ("caption", "caption_entities") if media else ("text", "entities")
@@ -99,9 +92,7 @@ def as_live(message: Json, chat: Json) -> Json:
 
 
 @pytest.mark.parametrize("live", [False, True])
-async def test_a_real_export_comes_in_once_whether_or_not_its_posts_came_live(
-    archive: Archive, shared_data: Path, live: bool
-) -> None:
+async def test_a_real_export_comes_in_once_whether_or_not_its_posts_came_live(archive, shared_data, live):
     folder = shared_data / "tg_export_en" / "json"
     if live:
         room = {"id": -1003204528972, "type": "channel", "title": "The channel"}
@@ -115,7 +106,7 @@ async def test_a_real_export_comes_in_once_whether_or_not_its_posts_came_live(
     assert await posts.get_last_seq(archive) == 208
 
 
-async def test_a_later_export_adds_edits_and_takes_out_what_disappeared(archive: Archive, take: Take) -> None:
+async def test_a_later_export_adds_edits_and_takes_out_what_disappeared(archive, take):
     await posts.save_posts(archive, [Post(PostKey(BAKERY, 99), datetime.now(UTC), "только что")], source="live")
     await take(chat(*(message(n, f"Цена {n}") for n in range(1, 11))))
     edited = message(4, "Цена 95", edited_unixtime="1710300000")
@@ -128,7 +119,7 @@ async def test_a_later_export_adds_edits_and_takes_out_what_disappeared(archive:
     assert (await take(later)).tally == PostTally(unchanged=4, skipped=1)
 
 
-async def test_what_is_no_post_is_counted_and_one_bad_entry_stops_nothing(archive: Archive, take: Take) -> None:
+async def test_what_is_no_post_is_counted_and_one_bad_entry_stops_nothing(archive, take):
     entries = [
         message(-999_999_995), message(1) | {"type": "service", "action": "pin_message"},
         {"id": 2, "type": "unsupported"}, message(3, ""), message(4, "", photo="photos/1.jpg"),
@@ -148,7 +139,7 @@ async def test_what_is_no_post_is_counted_and_one_bad_entry_stops_nothing(archiv
     assert (empty.tally, empty.notes) == (PostTally(), ["Пекарня: the export holds no messages."])
 
 
-async def test_the_old_format_is_read_in_the_given_zone(archive: Archive, take: Take) -> None:
+async def test_the_old_format_is_read_in_the_given_zone(archive, take):
     # 2 << 32 | 1234567890: how channels were numbered before the ids grew to 64 bits.
     old_id = 9_824_502_482
     entry = {"id": 7, "type": "message", "date": "2019-05-01T10:00:00", "from": "Пекарня", "from_id": old_id}
@@ -156,8 +147,8 @@ async def test_the_old_format_is_read_in_the_given_zone(archive: Archive, take: 
     assert (await stored(archive))[7].date == datetime(2019, 5, 1, 7, tzinfo=UTC)
 
 
-async def test_neighbours_sent_together_are_an_album(archive: Archive, take: Take) -> None:
-    def photo(n: int, text: str = "", at: int = 0, **more: object) -> Json:
+async def test_neighbours_sent_together_are_an_album(archive, take):
+    def photo(n, text="", at=0, **more):
         return message(n, text, photo="p.jpg", date_unixtime=str(FIRST + at), **more)
 
     entries = [
@@ -172,7 +163,7 @@ async def test_neighbours_sent_together_are_an_album(archive: Archive, take: Tak
     assert albums == {**dict.fromkeys((1, 2, 3), "export-1"), **dict.fromkeys((6, 7), "export-6")}
 
 
-async def test_an_album_keeps_the_name_it_was_first_seen_with(archive: Archive, take: Take) -> None:
+async def test_an_album_keeps_the_name_it_was_first_seen_with(archive, take):
     raw = {"chat": {"id": BAKERY, "type": "channel", "title": "Пекарня"}, "date": FIRST, "photo": [{}]}
     alive = [parse_live_post(raw | {"message_id": n, "media_group_id": "g"})[1] for n in (1, 2, 5)]
     await posts.save_posts(archive, alive[:2], source="live", update_id=1)
@@ -192,18 +183,14 @@ async def test_an_album_keeps_the_name_it_was_first_seen_with(archive: Archive, 
         ("private_group", -55, "group"),
     ],
 )
-async def test_ids_are_those_of_the_bot_api_and_authors_of_a_group_its_members(
-    archive: Archive, take: Take, kind: str, chat_id: int, named: str
-) -> None:
+async def test_ids_are_those_of_the_bot_api_and_authors_of_a_group_its_members(archive, take, kind, chat_id, named):
     report = await take(chat(message(1), id=55, type=kind))
     assert report.channels == [Channel(chat_id, "Пекарня", None, named)]
     assert (await stored(archive, chat_id))[1].author == (None if named == "channel" else "Пекарня")
 
 
 @pytest.mark.parametrize("username", ["bread", "@bread", "https://t.me/bread"])
-async def test_a_public_channel_is_public_once_its_username_is_given(
-    archive: Archive, take: Take, username: str
-) -> None:
+async def test_a_public_channel_is_public_once_its_username_is_given(archive, take, username):
     first = await take(chat(message(1)))
     assert first.channels[0].visibility is Visibility.ADMINS
     assert "--username" in first.notes[0]
@@ -216,7 +203,7 @@ async def test_a_public_channel_is_public_once_its_username_is_given(
     assert private.channels[0].visibility is Visibility.ADMINS
 
 
-async def test_what_an_admin_decided_outlives_imports_that_do_not_say_otherwise(archive: Archive, take: Take) -> None:
+async def test_what_an_admin_decided_outlives_imports_that_do_not_say_otherwise(archive, take):
     await take(chat(message(1)), NAMED)
     await channels.set_channel_visibility(archive, BAKERY, Visibility.ADMINS)
     report = await take(chat(message(1)), NAMED)
@@ -230,7 +217,7 @@ PRIVATE = ["personal_chat", "bot_chat", "saved_messages", "replies", "verificati
 
 
 @pytest.mark.parametrize("kind", PRIVATE)
-async def test_a_private_conversation_needs_to_be_allowed(archive: Archive, take: Take, kind: str | None) -> None:
+async def test_a_private_conversation_needs_to_be_allowed(archive, take, kind):
     export = {k: v for k, v in chat(message(1), id=77, type=kind).items() if k != "name"}
     with pytest.raises(ImportRefused, match="--allow-private"):
         await take(export)
@@ -240,7 +227,7 @@ async def test_a_private_conversation_needs_to_be_allowed(archive: Archive, take
     assert await posts.list_message_ids(archive, 77) == {1}
 
 
-async def test_a_full_export_brings_its_channels_and_leaves_conversations_out(archive: Archive, take: Take) -> None:
+async def test_a_full_export_brings_its_channels_and_leaves_conversations_out(archive, take):
     export = full(
         chat(message(1, "личное"), type="personal_chat", id=1),
         chat(message(1, "раз"), message(2, "два"), id=55),
@@ -261,14 +248,14 @@ async def test_a_full_export_brings_its_channels_and_leaves_conversations_out(ar
     assert [*map(tuple, rows)] == [(-10055, 2, "два"), (-10055, 1, "раз"), (-10077, 5, "ушёл")]
 
 
-async def test_a_username_belongs_to_one_chat_only(take: Take) -> None:
+async def test_a_username_belongs_to_one_chat_only(take):
     with pytest.raises(ImportRefused, match="2 chats"):
         await take(full(chat(message(1), id=55), chat(message(1), id=66)), NAMED)
     one = full(chat(message(1), id=55), chat(message(1), id=1, type="personal_chat"))
     assert (await take(one, NAMED)).channels[0].username == "bread"
 
 
-async def test_a_full_export_of_ones_own_messages_deletes_nothing(archive: Archive, take: Take) -> None:
+async def test_a_full_export_of_ones_own_messages_deletes_nothing(archive, take):
     everything = [message(n) for n in range(1, 21)]
     await take(chat(*everything))
     own = await take(full(chat(everything[0], everything[19])))
@@ -279,9 +266,9 @@ async def test_a_full_export_of_ones_own_messages_deletes_nothing(archive: Archi
     assert 6 not in await stored(archive)
 
 
-async def test_progress_grows_to_the_whole_and_live_posts_get_in_between(archive: Archive, tmp_path: Path) -> None:
+async def test_progress_grows_to_the_whole_and_live_posts_get_in_between(archive, tmp_path):
     file = write(tmp_path, chat(*(message(n, "слово " * 100) for n in range(1, 4001))))
-    seen: list[tuple[int, int]] = []
+    seen = []
     importing = asyncio.create_task(import_export(archive, file, PLAIN, lambda *at: seen.append(at)))
     kept_meanwhile = 0
     while not importing.done():
@@ -294,8 +281,8 @@ async def test_progress_grows_to_the_whole_and_live_posts_get_in_between(archive
     assert seen[-1] == (2 * file.stat().st_size, 2 * file.stat().st_size)
 
 
-async def test_messages_of_a_forum_have_the_topic_that_their_replies_lead_to(archive: Archive, take: Take) -> None:
-    def service(number: int, action: str, **more: Any) -> Json:
+async def test_messages_of_a_forum_have_the_topic_that_their_replies_lead_to(archive, take):
+    def service(number, action, **more):
         return message(number, "", action=action, **more) | {"type": "service"}
 
     entries = [
@@ -321,7 +308,7 @@ async def test_messages_of_a_forum_have_the_topic_that_their_replies_lead_to(arc
 
 
 @pytest.mark.parametrize(("kind", "bare"), [("private_group", 1001234567), ("personal_chat", 77)])
-async def test_a_chat_whose_messages_have_no_links_gets_none_and_says_so(take: Take, kind: str, bare: int) -> None:
+async def test_a_chat_whose_messages_have_no_links_gets_none_and_says_so(take, kind, bare):
     export = chat(message(21, "Тачка за грушей"), type=kind, id=bare)
     report = await take(export, ImportOptions(allow_private=True))
     (channel,) = report.channels
@@ -329,7 +316,7 @@ async def test_a_chat_whose_messages_have_no_links_gets_none_and_says_so(take: T
     assert [note.code for note in report.notes] == ["import-note-no-links"]
 
 
-async def test_a_text_that_is_known_is_kept_where_the_export_has_none(archive: Archive, take: Take) -> None:
+async def test_a_text_that_is_known_is_kept_where_the_export_has_none(archive, take):
     await take(chat(message(1, "Сауна до 22:10"), message(2)))
     report = await take(chat(message(1, "", photo="x.jpg", edited_unixtime="1710300000"), message(2)))
     assert (report.tally.edited, report.tally.kept, report.notes[-1].code) == (0, 1, "import-note-text-kept")
@@ -347,29 +334,27 @@ async def test_a_text_that_is_known_is_kept_where_the_export_has_none(archive: A
         (lambda *held: full(chat(*held)), (3, 60), [(None, 50)]),  # it may hold one's own messages only
     ],
 )
-async def test_an_export_closes_the_gap_before_joining_as_far_as_it_reaches(
-    archive: Archive, take: Take, wrap: Callable[..., Json], minutes: tuple[int, ...], left: list[Any]
-) -> None:
+async def test_an_export_closes_the_gap_before_joining_as_far_as_it_reaches(archive, take, wrap, minutes, left):
     await join(archive, 50)
     for _ in range(2):
         await take(wrap(*map(message, minutes)))
         assert await list_gaps(archive) == left
 
 
-async def test_an_import_before_joining_leaves_no_gap(archive: Archive, take: Take) -> None:
+async def test_an_import_before_joining_leaves_no_gap(archive, take):
     await take(chat(message(3), message(60)))
     await join(archive, 100)
     assert await list_gaps(archive) == []
 
 
-async def join(archive: Archive, minute: int) -> None:
+async def join(archive, minute):
     await channels.save_channel(archive, Channel(BAKERY, "Пекарня", state="active"))
     await channels.record_bot_joined(archive, BAKERY)
     await archive.execute("UPDATE channels SET joined_at = ?", (FIRST + 60 * minute,))
     await channel_history.note_gap_before_joining(archive, BAKERY)
 
 
-async def list_gaps(archive: Archive) -> list[tuple[int | None, int]]:
+async def list_gaps(archive):
     start, minute = datetime.fromtimestamp(FIRST, UTC), timedelta(minutes=1)
     gaps = (await channel_history.list_open_gaps(archive)).get(BAKERY, [])
     return [((gap.since - start) // minute if gap.since else None, (gap.until - start) // minute) for gap in gaps]
@@ -405,18 +390,18 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-async def test_a_wrong_file_is_refused_in_one_sentence(archive: Archive, tmp_path: Path, what: str) -> None:
+async def test_a_wrong_file_is_refused_in_one_sentence(archive, tmp_path, what):
     content, said = WRONG[what]
     assert said in await refuse(archive, write(tmp_path, content))
 
 
 @pytest.mark.parametrize("keep", [0.05, 0.5, 0.99])
-async def test_of_a_truncated_export_nothing_is_kept(archive: Archive, tmp_path: Path, keep: float) -> None:
+async def test_of_a_truncated_export_nothing_is_kept(archive, tmp_path, keep):
     raw = json.dumps(chat(*(message(n) for n in range(1, 2001)))).encode()
     assert "ends in the middle" in await refuse(archive, write(tmp_path, raw[: int(len(raw) * keep)]))
 
 
-async def test_what_is_no_readable_file_is_refused_and_a_pipe_not_waited_for(archive: Archive, tmp_path: Path) -> None:
+async def test_what_is_no_readable_file_is_refused_and_a_pipe_not_waited_for(archive, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "nowhere.json"):
         assert "There is no file" in await refuse(archive, tmp_path / name)
@@ -428,7 +413,7 @@ async def test_what_is_no_readable_file_is_refused_and_a_pipe_not_waited_for(arc
         assert "cannot be read" in await refuse(archive, file)
 
 
-async def refuse(archive: Archive, path: Path) -> str:
+async def refuse(archive, path):
     with pytest.raises(ImportRefused) as caught:
         await import_export(archive, path, PLAIN)
     assert await posts.get_last_seq(archive) == 0
@@ -439,13 +424,13 @@ async def refuse(archive: Archive, path: Path) -> str:
 
 
 @pytest.mark.parametrize("username", ["", "два слова", "a", "https://example.org/bread"])
-async def test_a_username_that_can_be_none_is_refused(archive: Archive, take: Take, username: str) -> None:
+async def test_a_username_that_can_be_none_is_refused(archive, take, username):
     with pytest.raises(ImportRefused, match="username"):
         await take(chat(message(1)), ImportOptions(username=username))
     assert await posts.get_last_seq(archive) == 0
 
 
-async def test_another_chat_than_the_named_one_is_refused(archive: Archive, take: Take) -> None:
+async def test_another_chat_than_the_named_one_is_refused(archive, take):
     with pytest.raises(ImportRefused, match="another chat"):
         await take(chat(message(1)), ImportOptions(chat_id=-1001))
     assert (await take(chat(message(1)), ImportOptions(chat_id=BAKERY))).tally.new == 1
@@ -455,7 +440,7 @@ TEXT = '"date_unixtime": "1710244800", "text": '
 
 
 @pytest.mark.parametrize("half", [r"\udc1d", r"\ud83d"])
-async def test_half_a_surrogate_pair_is_read(archive: Archive, take: Take, half: str) -> None:
+async def test_half_a_surrogate_pair_is_read(archive, take, half):
     raw = json.dumps(chat(message(1, ": 99999999999999999999, \\"), {"here": 1}, message(3, "🍞\U0001f41d" * 9000)))
     odd = f'{{"type": "message", "id": 2, {TEXT}"{half} 12345678901234567890"}}'
     report = await take(raw.replace('{"here": 1}', odd).encode(), NAMED)
@@ -469,12 +454,12 @@ async def test_half_a_surrogate_pair_is_read(archive: Archive, take: Take, half:
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\", "\u2028": "\\u2028"}
 
 
-def serialize(text: str) -> bytes:
+def serialize(text):
     written = (_ESCAPES.get(c) or (f"\\x{ord(c):02X}" if c < " " else c) for c in text)
     return f'"{"".join(written)}"'.encode()
 
 
-def read(data: bytes, sizes: list[int]) -> bytes:
+def read(data, sizes):
     source, found, n = RepairedJsonReader(io.BytesIO(data)), b"", 0
     while chunk := source.read(sizes[n % len(sizes)]):
         found += chunk
@@ -488,17 +473,17 @@ sizes = st.lists(st.integers(1, 7), min_size=1, max_size=5)
 
 
 @given(st.lists(st.one_of(awkward, st.text(st.characters(exclude_categories=["Cs"])))), sizes)
-def test_every_text_comes_back_whatever_it_holds_and_wherever_chunks_end(texts: list[str], sizes: list[int]) -> None:
+def test_every_text_comes_back_whatever_it_holds_and_wherever_chunks_end(texts, sizes):
     assert json.loads(read(b"[" + b",".join(map(serialize, texts)) + b"]", sizes)) == texts
 
 
 @given(st.binary(max_size=200), sizes)
-def test_what_needs_no_repair_is_passed_on_as_it_is(data: bytes, sizes: list[int]) -> None:
+def test_what_needs_no_repair_is_passed_on_as_it_is(data, sizes):
     data = data.replace(b"x", b"").replace(b"\xef", b"")
     assert read(data, sizes) == data
 
 
-def test_backslashes_before_an_x_are_counted_however_many_they_are() -> None:
+def test_backslashes_before_an_x_are_counted_however_many_they_are():
     assert json.loads(read(rb'"C:\\x0B and \x0B"', [1])) == "C:\\x0B and \x0b"
     assert json.loads(read(b'"' + b"\\" * 400_000 + rb'\x0B"', [65536])) == "\\" * 200_000 + "\x0b"
     assert read(b"\xef\xbb\xbf{}", [64]) == b"{}"
@@ -509,17 +494,17 @@ def test_backslashes_before_an_x_are_counted_however_many_they_are() -> None:
 POSTS = 3000
 
 
-def count_posts(folder: Path) -> int:
+def count_posts(folder):
     address = f"file:{folder / 'citegram.db'}?mode=ro"
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(address, uri=True)) as connection:
         return int(connection.execute("SELECT count(*) FROM posts").fetchone()[0])
     return 0
 
 
-def kill_import_at(folder: Path, file: Path, least: int) -> int:
+def kill_import_at(folder, file, least):
     """Run the import in a process of its own and kill it once `least` posts are there; how many then are."""
 
-    async def run() -> None:
+    async def run():
         archive = await Archive.open(folder)
         await import_export(archive, file, PLAIN)
         await archive.close()
@@ -535,7 +520,7 @@ def kill_import_at(folder: Path, file: Path, least: int) -> int:
 
 
 @pytest.mark.slow
-async def test_an_import_killed_again_and_again_is_ended_by_the_next_one(tmp_path: Path) -> None:
+async def test_an_import_killed_again_and_again_is_ended_by_the_next_one(tmp_path):
     file = write(tmp_path, chat(*(message(n, f"Цена {n} " * 40) for n in range(1, POSTS + 1))))
     folder = tmp_path / "killed"
     left = [kill_import_at(folder, file, least) for least in (1, 800, 1600)]

@@ -1,16 +1,13 @@
 """Raw updates become posts: each once, the bad ones aside, in the transaction that settles them."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import pytest
 from stored_updates import save_updates
 
 from ingest.inbox import process_pending_posts
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, channels, posts, raw_updates
+from rag_core.storage import channels, posts, raw_updates
 from rag_core.storage.posts import fetch_stored_posts
 from rag_core.types import Channel, PostKey
 
@@ -18,12 +15,12 @@ BOT = 42
 CHAT = {"id": -1001, "type": "channel", "title": "Пекарня", "username": "bread"}
 
 
-def update(update_id: int, text: str, kind: str = "channel_post", message_id: int = 7, **more: Any) -> dict[str, Any]:
+def update(update_id, text, kind="channel_post", message_id=7, **more):
     message = {"message_id": message_id, "chat": CHAT, "date": 1_710_244_800, "text": text} | more
     return {"update_id": update_id, kind: message}
 
 
-async def test_posts_and_edits_are_worked_in_and_settled(archive: Archive) -> None:
+async def test_posts_and_edits_are_worked_in_and_settled(archive):
     edit = update(2, "Хлеб 95", "edited_channel_post", edit_date=1_710_244_860)
     await save_updates(archive, BOT, [update(1, "Хлеб 90"), edit, update(3, "Сайка", message_id=8)])
 
@@ -38,7 +35,7 @@ async def test_posts_and_edits_are_worked_in_and_settled(archive: Archive) -> No
     assert await raw_updates.count_updates_by_state(archive) == {"pending": 0, "poison": 0, "done": 3}
 
 
-async def test_a_bad_update_in_the_middle_is_set_aside_and_the_others_come_in(archive: Archive) -> None:
+async def test_a_bad_update_in_the_middle_is_set_aside_and_the_others_come_in(archive):
     batch = [
         update(1, "Раз"),
         update(2, "?", forward_origin={"type": "from_the_future", "date": 1}),
@@ -56,7 +53,7 @@ async def test_a_bad_update_in_the_middle_is_set_aside_and_the_others_come_in(ar
     assert error == "a forward of an unknown kind"
 
 
-async def test_more_than_one_batch_and_two_bots_at_once(archive: Archive) -> None:
+async def test_more_than_one_batch_and_two_bots_at_once(archive):
     await channels.save_channel(archive, Channel(-1001, "Пекарня", "bread"))
     for bot in (BOT, 43):
         await save_updates(archive, bot, [update(n, f"Пост {n}", message_id=n) for n in range(1, 701)])
@@ -65,13 +62,13 @@ async def test_more_than_one_batch_and_two_bots_at_once(archive: Archive) -> Non
     assert (await raw_updates.count_updates_by_state(archive))["done"] == 1400
 
 
-async def test_two_that_drain_at_once_keep_each_post_once(archive: Archive) -> None:
+async def test_two_that_drain_at_once_keep_each_post_once(archive):
     await save_updates(archive, BOT, [update(n, f"Пост {n}", message_id=n) for n in range(1, 101)])
     await asyncio.gather(process_pending_posts(archive), process_pending_posts(archive))
     assert await posts.get_last_seq(archive) == 100
 
 
-async def test_when_the_archive_fails_the_updates_wait(archive: Archive) -> None:
+async def test_when_the_archive_fails_the_updates_wait(archive):
     await save_updates(archive, BOT, [update(1, "х" * 4096)])
     async with archive.writing() as connection:
         ((pages,),) = await connection.execute_fetchall("PRAGMA page_count")
@@ -85,9 +82,7 @@ async def test_when_the_archive_fails_the_updates_wait(archive: Archive) -> None
     assert await process_pending_posts(archive) == 1
 
 
-async def test_members_of_an_album_wait_for_each_other_but_not_for_ever(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_members_of_an_album_wait_for_each_other_but_not_for_ever(archive, monkeypatch):
     clock = 1_000_000
     monkeypatch.setattr(raw_updates, "get_unix_time", lambda: clock)
     await save_updates(archive, BOT, [update(1, "Обложка", media_group_id="a"), update(2, "Один", message_id=8)])
@@ -101,9 +96,7 @@ async def test_members_of_an_album_wait_for_each_other_but_not_for_ever(
     assert await process_pending_posts(archive) == 1
 
 
-async def test_an_old_title_that_comes_late_does_not_come_back(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_old_title_that_comes_late_does_not_come_back(archive, monkeypatch):
     clock = 1_000_000
     monkeypatch.setattr(raw_updates, "get_unix_time", lambda: clock)
     await save_updates(archive, BOT, [update(1, "Один")])
@@ -120,7 +113,7 @@ async def test_an_old_title_that_comes_late_does_not_come_back(
     assert (await channels.load_channels(archive))[-1001].title == "Пекарня на углу"
 
 
-async def test_what_is_wrong_from_the_first_is_never_a_post(archive: Archive) -> None:
+async def test_what_is_wrong_from_the_first_is_never_a_post(archive):
     await save_updates(archive, BOT, [update(1, "Раз"), update(2, "Два", message_id=8)], {2: "odd"})
     await save_updates(archive, BOT, [update(2, "Два", message_id=8)])
     assert await process_pending_posts(archive) == 1

@@ -1,8 +1,4 @@
-from __future__ import annotations
-
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from stored_updates import save_updates
 
@@ -15,21 +11,14 @@ from ingest.inbox import (
 )
 from ingest.indexer import LexicalIndexer, read_posts_again
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.storage import (
-    Archive,
-    channel_history,
-    channels,
-    index_state,
-    posts,
-    visible_posts,
-)
+from rag_core.storage import channel_history, channels, index_state, posts, visible_posts
 from rag_core.storage.index_state import list_indexable_ids
-from rag_core.types import Channel, Post, PostKey
+from rag_core.types import Channel, PostKey
 
 NEW, OLD, READ = -1009, -1010, -1011
 
 
-async def test_what_nobody_approves_for_a_month_is_forgotten(archive: Archive, make_post: Callable[..., Post]) -> None:
+async def test_what_nobody_approves_for_a_month_is_forgotten(archive, make_post):
     for chat, state in ((NEW, "pending"), (OLD, "pending"), (READ, "active")):
         await channels.save_channel(archive, Channel(chat, "Bakery", state=state))
         await posts.save_posts(archive, [make_post(1, "Rolls at six.", chat=chat)], source="live")
@@ -48,9 +37,9 @@ CHAT = {"id": NEW, "type": "channel", "title": "Bakery"}
 DAY = 1_710_244_800
 
 
-async def posted(archive: Archive, texts: list[str], *, first: int = 1, edited: int = 0, chat: int = NEW) -> None:
+async def posted(archive, texts, *, first=1, edited=0, chat=NEW):
     """Posts as Telegram delivers them; with `edited` versions of that one post."""
-    batch: list[dict[str, Any]] = []
+    batch = []
     for number, text in enumerate(texts, first):
         post = {"chat": CHAT | {"id": chat}, "date": DAY + number, "text": text}
         if edited:
@@ -64,7 +53,7 @@ async def posted(archive: Archive, texts: list[str], *, first: int = 1, edited: 
     await process_pending_posts(archive)
 
 
-async def kept(archive: Archive, chat: int = NEW) -> tuple[int, int]:
+async def kept(archive, chat=NEW):
     """How many posts and versions of posts are there, and their characters."""
     rows = [
         (
@@ -77,7 +66,7 @@ async def kept(archive: Archive, chat: int = NEW) -> tuple[int, int]:
     return sum(row[0] for row in rows), sum(row[1] for row in rows)
 
 
-async def test_a_channel_nobody_approved_has_a_quota_of_posts(archive: Archive) -> None:
+async def test_a_channel_nobody_approved_has_a_quota_of_posts(archive):
     for first in range(1, 2 * MAX_POSTS_PER_CHANNEL, 100):
         await posted(archive, [f"Rolls, lot {n}." for n in range(100)], first=first)
     assert (await kept(archive))[0] == MAX_POSTS_PER_CHANNEL
@@ -88,7 +77,7 @@ async def test_a_channel_nobody_approved_has_a_quota_of_posts(archive: Archive) 
     assert (await kept(archive))[0] == MAX_POSTS_PER_CHANNEL + 1
 
 
-async def test_it_has_a_quota_of_bytes(archive: Archive) -> None:
+async def test_it_has_a_quota_of_bytes(archive):
     for first in range(1, 600, 100):
         await posted(archive, [f"{n}" + "х" * 4000 for n in range(100)], first=first)
     number, size = await kept(archive)
@@ -96,7 +85,7 @@ async def test_it_has_a_quota_of_bytes(archive: Archive) -> None:
     assert number > 100
 
 
-async def test_edits_count_and_an_old_text_is_not_left_as_if_it_were_the_last(archive: Archive) -> None:
+async def test_edits_count_and_an_old_text_is_not_left_as_if_it_were_the_last(archive):
     await posted(archive, ["Bread is 90."])
     for first in range(100, 100 + 3 * MAX_POSTS_PER_CHANNEL, 100):
         await posted(archive, [f"Bread is {n}." for n in range(first, first + 100)], first=first, edited=1)
@@ -106,7 +95,7 @@ async def test_edits_count_and_an_old_text_is_not_left_as_if_it_were_the_last(ar
     assert all(post.text == f"Bread is {99 + 3 * MAX_POSTS_PER_CHANNEL}." for post in last.values())
 
 
-async def test_only_so_many_channels_wait(archive: Archive) -> None:
+async def test_only_so_many_channels_wait(archive):
     await channels.save_channel(archive, Channel(READ, "Read"))
     for number in range(MAX_WAITING_CHANNELS + 20):
         await posted(archive, ["Spam."], chat=-2000 - number)
@@ -116,7 +105,7 @@ async def test_only_so_many_channels_wait(archive: Archive) -> None:
     assert await kept(archive, -2000 - MAX_WAITING_CHANNELS) == (0, 0)
 
 
-async def test_what_nobody_approved_is_in_no_index(archive: Archive) -> None:
+async def test_what_nobody_approved_is_in_no_index(archive):
     lexical = LexicalIndex()
     indexer = LexicalIndexer(archive, lexical)
     await channels.save_channel(archive, Channel(READ, "Read"))

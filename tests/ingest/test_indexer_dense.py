@@ -1,14 +1,8 @@
-from __future__ import annotations
-
 import shutil
-from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import ingest.indexer
 from ingest.indexer import DenseIndexer
@@ -24,22 +18,21 @@ CHAT = -1001000000001
 class Counted:
     """The real embedder, and how many texts it was given; it may be told to fail."""
 
-    def __init__(self, embedder: Any) -> None:
+    def __init__(self, embedder):
         self.inner = embedder
         self.name = embedder.name
-        self.texts: list[str] = []
+        self.texts = []
         self.fails = False
 
-    async def passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def passages(self, texts):
         if self.fails:
             raise ModelUnavailable("told to fail")
         self.texts += texts
-        result: NDArray[np.float32] = await self.inner.passages(texts)
-        return result
+        return await self.inner.passages(texts)
 
 
 @pytest.fixture
-async def shelf(tmp_path: Path, open_library: Any, offline_models: Path) -> AsyncIterator[Any]:
+async def shelf(tmp_path, open_library, offline_models):
     """An empty library with the dense leg; `library.embedder` counts."""
     async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
         library.embedder = Counted(library.rag.dense.embedder)
@@ -47,14 +40,14 @@ async def shelf(tmp_path: Path, open_library: Any, offline_models: Path) -> Asyn
         yield library
 
 
-async def stored(library: Any) -> set[int]:
+async def stored(library):
     """The message ids in the store: found by a search that allows everything."""
     vector = await library.rag.dense.embedder.query("ferry harbour island boat")
     found = await library.rag.dense.vectors.search(vector, SearchFilter(frozenset({CHAT})), n=1000)
     return {place.key.message_id for place, _ in found}
 
 
-async def test_new_edited_and_deleted_posts_reach_the_store(shelf: Any, make_post: Any) -> None:
+async def test_new_edited_and_deleted_posts_reach_the_store(shelf, make_post):
     await shelf.keep(*(make_post(n, f"The ferry leaves pier {n}.", chat=CHAT) for n in range(1, 6)))
     assert await shelf.dense.waiting() == 5
     assert await shelf.dense.catch_up() == 5
@@ -68,7 +61,7 @@ async def test_new_edited_and_deleted_posts_reach_the_store(shelf: Any, make_pos
     assert await shelf.dense.waiting() == 0
 
 
-async def test_the_newest_come_first_and_deletions_before_them(shelf: Any, make_post: Any) -> None:
+async def test_the_newest_come_first_and_deletions_before_them(shelf, make_post):
     await shelf.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT, days=n) for n in range(1, 100)))
     await shelf.dense.catch_up(most=10)
     assert await stored(shelf) == set(range(90, 100))
@@ -78,7 +71,7 @@ async def test_the_newest_come_first_and_deletions_before_them(shelf: Any, make_
     assert await stored(shelf) == {*range(90, 100), 200} - {95}
 
 
-async def test_a_failure_leaves_the_posts_in_the_queue_and_nothing_twice(shelf: Any, make_post: Any) -> None:
+async def test_a_failure_leaves_the_posts_in_the_queue_and_nothing_twice(shelf, make_post):
     await shelf.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT) for n in range(1, 4)))
     shelf.embedder.fails = True
     with pytest.raises(ModelUnavailable):
@@ -93,16 +86,14 @@ async def test_a_failure_leaves_the_posts_in_the_queue_and_nothing_twice(shelf: 
     assert await shelf.rag.dense.vectors.count() == 3
 
 
-async def test_batches_grow_while_embedding_is_quick_and_shrink_where_it_is_not(
-    shelf: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def index_and_list_batches(first: int) -> list[int]:
+async def test_batches_grow_while_embedding_is_quick_and_shrink_where_it_is_not(shelf, make_post, monkeypatch):
+    async def index_and_list_batches(first):
         done = [0]
         await shelf.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT) for n in range(first, first + 300)))
         await shelf.dense.catch_up(done.append)
         return [after - before for before, after in pairwise(done)]
 
-    async def make_any_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
+    async def make_any_vectors(texts):
         return np.eye(1, shelf.rag.dense.vectors.dimension, dtype=np.float32).repeat(len(texts), axis=0)
 
     shelf.embedder.passages = make_any_vectors
@@ -114,9 +105,7 @@ async def test_batches_grow_while_embedding_is_quick_and_shrink_where_it_is_not(
     assert await stored(shelf) == set(range(1, 901))
 
 
-async def test_a_store_that_was_lost_is_filled_again(
-    tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any
-) -> None:
+async def test_a_store_that_was_lost_is_filled_again(tmp_path, open_library, offline_models, make_post):
     for _ in range(2):
         async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
             await library.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT) for n in range(1, 4)))
@@ -127,7 +116,7 @@ async def test_a_store_that_was_lost_is_filled_again(
         shutil.rmtree(tmp_path / "data" / "vectors")
 
 
-async def test_a_change_while_it_is_worked_in_stays_in_the_queue(shelf: Any, make_post: Any) -> None:
+async def test_a_change_while_it_is_worked_in_stays_in_the_queue(shelf, make_post):
     await shelf.keep(make_post(1, "The ferry leaves at seven.", chat=CHAT))
     store = shelf.rag.dense.vectors.identity
     await index_state.queue_changed_posts(shelf.rag.archive, store, "model")

@@ -1,12 +1,7 @@
-from __future__ import annotations
-
 import asyncio
 import threading
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,32 +12,32 @@ from ingest.indexer import LexicalIndexer
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import IndexEntry, LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import posts, visible_posts
 from rag_core.text.tokens import tokenize
-from rag_core.types import Post, PostKey, SearchFilter
+from rag_core.types import PostKey, SearchFilter
 
 
-def found(library: Any, words: str, *chats: int) -> list[int]:
+def found(library, words, *chats):
     only = SearchFilter(frozenset(chats or (library.harbour, library.kiln)))
     return sorted(place.key.message_id for place, _ in library.rag.lexical.search(tokenize(words), only, 10_000))
 
 
-async def stored(library: Any, number: int) -> Post:
+async def stored(library, number):
     key = PostKey(library.harbour, number)
     return (await visible_posts.fetch_posts(library.rag.archive, [key]))[key]
 
 
-async def edit(library: Any, number: int, text: str) -> None:
+async def edit(library, number, text):
     post = await stored(library, number)
     await library.keep(replace(post, text=text, edited=post.stamp.replace(year=post.stamp.year + 1)), index=False)
 
 
-async def test_a_crash_while_adding_loses_nothing_and_doubles_nothing(library: Any, make_post: Any) -> None:
+async def test_a_crash_while_adding_loses_nothing_and_doubles_nothing(library, make_post):
     class Dying(LexicalIndex):
         dead = True
 
-        def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
+        def replace(self, keys, entries):
             gone = super().replace(keys, entries[: len(entries) // 2] if self.dead else entries)
             if self.dead:
                 raise MemoryError
@@ -58,12 +53,12 @@ async def test_a_crash_while_adding_loses_nothing_and_doubles_nothing(library: A
     assert (len(dying), dying.watermark) == (10, 10)
 
 
-async def test_being_stopped_in_the_middle_saves_no_mark_without_its_posts(library: Any) -> None:
+async def test_being_stopped_in_the_middle_saves_no_mark_without_its_posts(library):
     """A thread goes on when its task is cancelled: what is saved then must not be half of what it does."""
     begun = threading.Event()
 
     class Long(LexicalIndex):
-        def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
+        def replace(self, keys, entries):
             begun.set()
             time.sleep(0.2)
             return super().replace(keys, entries)
@@ -81,12 +76,12 @@ async def test_being_stopped_in_the_middle_saves_no_mark_without_its_posts(libra
     assert len(loaded) == loaded.watermark == 10
 
 
-async def test_a_post_that_comes_while_others_are_taken_in_is_not_passed_over(library: Any, make_post: Any) -> None:
-    async def post() -> None:
+async def test_a_post_that_comes_while_others_are_taken_in_is_not_passed_over(library, make_post):
+    async def post():
         for n in range(200, 260):
             await library.keep(make_post(n, f"Buoy {n}.", chat=library.harbour), index=False)
 
-    async def index() -> None:
+    async def index():
         for _ in range(30):
             await library.indexer.catch_up()
             await asyncio.sleep(0)
@@ -96,7 +91,7 @@ async def test_a_post_that_comes_while_others_are_taken_in_is_not_passed_over(li
     assert found(library, "buoy") == list(range(200, 260))
 
 
-async def test_a_loaded_index_goes_on_where_it_was_saved(library: Any, make_post: Any) -> None:
+async def test_a_loaded_index_goes_on_where_it_was_saved(library, make_post):
     await library.indexer.save()
     await library.keep(make_post(31, "A new zeppelin.", chat=library.harbour), index=False)
     await edit(library, 1, "The zeppelin leaves.")
@@ -107,9 +102,7 @@ async def test_a_loaded_index_goes_on_where_it_was_saved(library: Any, make_post
     assert found(library, "ferry") == [5, 6]
 
 
-async def test_without_leave_to_save_nothing_is_written(
-    library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_leave_to_save_nothing_is_written(library, make_post, monkeypatch):
     monkeypatch.setattr(ingest.indexer, "_SAVE_AFTER_CHANGES", 1)
     await library.keep(make_post(40, "A buoy.", chat=library.harbour), index=False)
     await library.indexer.catch_up(save=False)
@@ -119,8 +112,8 @@ async def test_without_leave_to_save_nothing_is_written(
     assert get_lexical_folder(library.rag.archive.folder).exists()
 
 
-async def test_an_index_that_cannot_be_written_says_so_and_is_tried_again(library: Any) -> None:
-    folder: Path = get_lexical_folder(library.rag.archive.folder)
+async def test_an_index_that_cannot_be_written_says_so_and_is_tried_again(library):
+    folder = get_lexical_folder(library.rag.archive.folder)
     folder.write_text("in the way")
     with pytest.raises(IndexUnavailable, match="cannot be written"):
         await library.indexer.save()
@@ -139,10 +132,8 @@ OPERATIONS = st.lists(
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(OPERATIONS)
-def test_whatever_happens_the_index_holds_each_living_post_once(
-    open_library: Any, make_post: Any, tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, str]]
-) -> None:
-    async def check(folder: Path) -> None:
+def test_whatever_happens_the_index_holds_each_living_post_once(open_library, make_post, tmp_path_factory, operations):
+    async def check(folder):
         async with open_library(folder) as library:
             for turn, (operation, number, text) in enumerate(operations):
                 post = make_post(number, f"post{number} {text}", chat=library.harbour, days=turn)
@@ -156,7 +147,7 @@ def test_whatever_happens_the_index_holds_each_living_post_once(
     asyncio.run(check(tmp_path_factory.mktemp("operations")))
 
 
-async def act(library: Any, operation: str, post: Post) -> None:
+async def act(library, operation, post):
     if operation == "write":
         await library.keep(post, index=False)
     elif operation == "edit":

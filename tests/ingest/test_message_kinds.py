@@ -1,13 +1,10 @@
 """What channels post beside plain text, as the Bot API sends it; each sample is one that Telegram could send."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -24,28 +21,28 @@ from ingest.message_kinds import (
     find_unknown_fields,
 )
 from ingest.messages import UnreadMessage, parse_exported_post, parse_live_post, parse_topic_title, read_rich_message
-from rag_core.types import Channel, Media, Origin, Post, PostKey
+from rag_core.types import Channel, Media, Origin, PostKey
 
 DATA = Path(__file__).parents[1] / "data" / "messages"
 UNIX, NOON = 1_710_244_800, datetime(2024, 3, 12, 12, tzinfo=UTC)
 CHAT_ID = -1001234567890
 CHAT = {"id": CHAT_ID, "type": "channel", "title": "Пекарня", "username": "bread"}
-LIVE: dict[str, Any] = {"message_id": 7, "chat": CHAT, "sender_chat": CHAT, "date": UNIX}
+LIVE = {"message_id": 7, "chat": CHAT, "sender_chat": CHAT, "date": UNIX}
 
 
-def posted(**more: Any) -> Post:
+def posted(**more):
     """The post of a message that Telegram's own model knows."""
     message = LIVE | more
     Update.model_validate({"update_id": 1, "channel_post": message})
     return parse_live_post(message)[1]
 
 
-def exported(**more: Any) -> Post | None:
+def exported(**more):
     head = {"id": 7, "type": "message", "date_unixtime": str(UNIX), "from": "Пекарня", "from_id": "channel1234567890"}
     return parse_exported_post(head | more, CHAT_ID)
 
 
-def make_plain(value: object) -> object:
+def make_plain(value):
     """A field of a post as the data has it: values at the end that are not set are left out."""
     if is_dataclass(value) and not isinstance(value, type):
         value = tuple(getattr(value, field.name) for field in fields(value))
@@ -60,7 +57,7 @@ ROWS = [json.loads(line) for line in (DATA / "parsed.jsonl").read_text("utf-8").
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["what"])
-def test_a_message_is_the_post_that_the_table_says(row: dict[str, Any]) -> None:
+def test_a_message_is_the_post_that_the_table_says(row):
     """`live` is known to Telegram's own model, `raw` need not be."""
     if "export" in row:
         post = exported(**row["export"])
@@ -70,25 +67,25 @@ def test_a_message_is_the_post_that_the_table_says(row: dict[str, Any]) -> None:
     post.text.encode()
 
 
-def test_a_message_tells_its_channel_key_and_date() -> None:
+def test_a_message_tells_its_channel_key_and_date():
     channel, post = parse_live_post(LIVE | {"text": "Хлеб"})
     assert channel == Channel(CHAT_ID, "Пекарня", "bread")
     assert (post.key, post.date) == (PostKey(CHAT_ID, 7), NOON)
 
 
-def test_who_forwards_into_a_group_did_not_write_it() -> None:
+def test_who_forwards_into_a_group_did_not_write_it():
     raw = {"id": 7, "type": "message", "date_unixtime": str(UNIX), "from": "Ада", "text": "x", "forwarded_from": "Пётр"}
     grouped = parse_exported_post(raw, -1001, broadcast=False)
     assert grouped and (grouped.author, grouped.origin) == (None, Origin("Пётр"))
 
 
-def test_the_copy_of_a_post_in_its_discussion_group_is_not_taken_for_a_post() -> None:
+def test_the_copy_of_a_post_in_its_discussion_group_is_not_taken_for_a_post():
     origin = {"type": "channel", "chat": CHAT, "message_id": 3, "date": UNIX}
     with pytest.raises(MalformedMessage, match="discussion group"):
         posted(text="Хлеб", is_automatic_forward=True, forward_origin=origin)
 
 
-def test_every_field_of_a_bot_api_message_has_one_place_in_the_table() -> None:
+def test_every_field_of_a_bot_api_message_has_one_place_in_the_table():
     places = [*(kind.name for kind in MESSAGE_KINDS), *ABOUT_LIVE_MESSAGES, *SERVICE_FIELDS]
     assert len(places) == len(set(places))
     names = {field.alias or name for name, field in Message.model_fields.items()}
@@ -100,7 +97,7 @@ def test_every_field_of_a_bot_api_message_has_one_place_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("kind", MESSAGE_KINDS, ids=lambda kind: kind.name)
-def test_an_exported_kind_is_known_by_each_of_its_marks(kind: Any) -> None:
+def test_an_exported_kind_is_known_by_each_of_its_marks(kind):
     for mark in kind.marks:
         fields = {"file": "x", "media_type": mark} if mark.endswith(("_file", "_message")) else {mark: {}}
         assert find_exported_kind(fields) == kind
@@ -116,23 +113,21 @@ def test_an_exported_kind_is_known_by_each_of_its_marks(kind: Any) -> None:
         ({"text": "", "text_entities": []}, ("empty",)),
     ],
 )
-def test_an_exported_message_of_which_nothing_was_understood_is_told_by_its_kind(
-    fields: dict[str, Any], kinds: tuple[str, ...]
-) -> None:
+def test_an_exported_message_of_which_nothing_was_understood_is_told_by_its_kind(fields, kinds):
     with pytest.raises(UnreadMessage) as caught:
         exported(**fields)
     assert caught.value.fields == kinds
 
 
-def test_a_live_message_of_which_nothing_was_understood_is_quarantined() -> None:
+def test_a_live_message_of_which_nothing_was_understood_is_quarantined():
     raw = LIVE | {"hologram": {"depth": 3}}
     with pytest.raises(UnreadMessage, match="hologram"):
         parse_live_post(raw)
     assert parse_live_post(raw | {"text": "Хлеб"})[1].text == "Хлеб"
 
 
-def test_the_depth_and_the_size_of_a_rich_message_cost_nothing() -> None:
-    deep: object = "дно"
+def test_the_depth_and_the_size_of_a_rich_message_cost_nothing():
+    deep = "дно"
     for _ in range(50_000):
         deep = {"type": "bold", "text": [deep]}
     before = time.process_time()
@@ -140,7 +135,7 @@ def test_the_depth_and_the_size_of_a_rich_message_cost_nothing() -> None:
     assert time.process_time() - before < 5
 
 
-def test_names_are_cut_at_telegram_s_lengths() -> None:
+def test_names_are_cut_at_telegram_s_lengths():
     long = "н" * 200_000
     channel, post = parse_live_post(
         {
@@ -156,7 +151,7 @@ def test_names_are_cut_at_telegram_s_lengths() -> None:
     assert all(name and len(name) < 256 for name in names)
 
 
-def test_a_message_of_a_topic_names_it_and_does_not_reply_to_its_opening() -> None:
+def test_a_message_of_a_topic_names_it_and_does_not_reply_to_its_opening():
     opening = {"message_id": 3, "date": UNIX, "forum_topic_created": {"name": "Сад", "icon_color": 1}}
     raw = LIVE | {"text": "Да", "is_topic_message": True, "message_thread_id": 3}
     post = parse_live_post(raw | {"reply_to_message": opening})[1]
@@ -168,7 +163,7 @@ def test_a_message_of_a_topic_names_it_and_does_not_reply_to_its_opening() -> No
     assert parse_topic_title(raw) is None
 
 
-def test_the_old_format_has_local_times_and_bare_ids() -> None:
+def test_the_old_format_has_local_times_and_bare_ids():
     old = {
         "id": 7,
         "type": "message",
@@ -187,12 +182,12 @@ def test_the_old_format_has_local_times_and_bare_ids() -> None:
     assert utc.media == Media("document", "прайс.pdf")
 
 
-ODD_EXPORTED: list[dict[str, Any]] = [
+ODD_EXPORTED = [
     {"id": None}, {"id": "7"}, {"id": 0}, {"id": True}, {"id": 2**60}, {"date_unixtime": "99999999999999999999999"},
     {"date_unixtime": "-5"}, {"date_unixtime": "soon"}, {"date_unixtime": None, "date": "0001-01-01T00:00:00"},
     {"date_unixtime": None, "date": "вчера"}, {"date_unixtime": None, "date": None},
 ]  # fmt: skip
-ODD_LIVE: list[dict[str, Any]] = [
+ODD_LIVE = [
     {"chat": None}, {"chat": {"id": "x"}}, {"message_id": 2**70}, {"date": 2**70}, {"date": None},
     {"edit_date": "later"}, {"reply_to_message": {"message_id": "x"}}, {"forward_origin": {"date": UNIX}},
     {"forward_origin": {"type": "from_the_future", "date": UNIX}}, {"forward_origin": "x"},
@@ -200,7 +195,7 @@ ODD_LIVE: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def test_a_message_without_sane_id_date_or_origin_is_malformed() -> None:
+def test_a_message_without_sane_id_date_or_origin_is_malformed():
     for odd in ODD_EXPORTED:
         with pytest.raises(MalformedMessage):
             exported(text="Хлеб", **odd)

@@ -1,13 +1,8 @@
 """Vectors on a server that goes and comes back: questions, and posts that come meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
-from pathlib import Path
-from typing import Any
 
 import pytest
-from fake_qdrant import FakeQdrant
 
 from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
@@ -19,14 +14,14 @@ pytestmark = pytest.mark.slow
 FERRY = "When does the ferry to Owl Island leave?"
 
 
-def on(qdrant: FakeQdrant, models: Path | None = None) -> dict[str, Any]:
+def on(qdrant, models=None):
     """Settings for vectors on the server."""
     chosen = {"dir": models.parent} if models else {"embedder": "none"}
     return {"qdrant": {"url": qdrant.url}, "models": chosen}
 
 
 @pytest.fixture
-def ferries(make_post: Any) -> list[Any]:
+def ferries(make_post):
     texts = [
         "The ferry to Owl Island leaves at 7:30 every morning.",
         "Fresh mackerel on Fridays.",
@@ -35,7 +30,7 @@ def ferries(make_post: Any) -> list[Any]:
     return [make_post(n, text, chat=-1001000000001, days=n) for n, text in enumerate(texts, 1)]
 
 
-async def again(work: Any) -> Any:
+async def again(work):
     """Work until the server is found again."""
     for _ in range(200):
         try:
@@ -46,8 +41,8 @@ async def again(work: Any) -> Any:
 
 
 async def test_a_question_is_answered_with_vectors_on_the_server(
-    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, offline_models: Path, ferries: list[Any]
-) -> None:
+    tmp_path, qdrant, open_library, offline_models, ferries
+):
     async with open_library(tmp_path / "data", **on(qdrant, offline_models)) as library:
         await library.keep(*ferries)
         dense = DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder)
@@ -64,13 +59,13 @@ async def test_a_question_is_answered_with_vectors_on_the_server(
         assert (found.words_wrong, found.vectors_wrong) == ([], [])
 
 
-async def _untold(*_: object) -> None:
+async def _untold(*_):
     raise AssertionError("nothing was wrong")
 
 
 async def test_a_server_that_is_gone_is_a_shortfall_and_is_caught_up_later(
-    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, offline_models: Path, ferries: list[Any]
-) -> None:
+    tmp_path, qdrant, open_library, offline_models, ferries
+):
     await qdrant.stop()
     async with open_library(tmp_path / "data", **on(qdrant, offline_models)) as library:  # gone already when we begin
         await library.keep(*ferries)

@@ -1,31 +1,26 @@
 """The child that builds an index anew: what it builds, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource
 import shutil
 import signal
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import isclose
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import build_next_index, get_next_index_folder, load_next_index
-from rag_core import Engine, RagSettings, open_engine
+from rag_core import RagSettings, open_engine
 from rag_core.errors import IndexUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channels, index_state, posts
-from rag_core.storage.index_state import Rebuild
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter
+from rag_core.types import Channel, Post, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 
@@ -34,20 +29,18 @@ BOATS, FIRINGS = 4000, 500  # three batches
 ALL = SearchFilter(frozenset({PIER, KILN}))
 QUERIES = ("boat", "number 7", "обжиг глина", "pier kiln", "late", "answer 12")
 
-Found = dict[PassageRef, float]
 
-
-def post(number: int, text: str, chat: int = PIER, **fields: Any) -> Post:
+def post(number, text, chat=PIER, **fields):
     date = datetime(2025, 3, 1, tzinfo=UTC) + timedelta(minutes=number)
     return Post(PostKey(chat, number), date, text, **fields)
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def filled(tmp_path_factory):
     """Two channels with edits, deletions, replies and albums, and their index."""
     folder = tmp_path_factory.mktemp("filled")
 
-    async def fill() -> None:
+    async def fill():
         async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
             await channels.save_channel(rag.archive, Channel(PIER, "The pier"))
             await channels.save_channel(rag.archive, Channel(KILN, "Печь"))
@@ -68,7 +61,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def rag(filled: Path, tmp_path: Path) -> AsyncIterator[Engine]:
+async def rag(filled, tmp_path):
     folder = shutil.copytree(filled, tmp_path / "data")
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
         yield rag
@@ -77,12 +70,12 @@ async def rag(filled: Path, tmp_path: Path) -> AsyncIterator[Engine]:
 class Told:
     """What the child says; it is made to wait after `hold` lines, until `go`."""
 
-    def __init__(self, hold: int = 10**6) -> None:
-        self.done: list[int] = []
+    def __init__(self, hold=10**6):
+        self.done = []
         self.renewed = 0
         self.hold, self.held, self.go = hold, asyncio.Event(), asyncio.Event()
 
-    async def __call__(self, done: int, total: int, renewed: int) -> None:
+    async def __call__(self, done, total, renewed):
         self.done.append(done)
         self.renewed = renewed
         assert done <= total
@@ -91,18 +84,18 @@ class Told:
             await self.go.wait()
 
 
-async def begun(rag: Engine, chat_id: int | None = None) -> Rebuild:
+async def begun(rag, chat_id=None):
     rebuild = await index_state.begin_rebuild(rag.archive, chat_id)
     assert rebuild is not None
     return rebuild
 
 
-def found(lexical: LexicalIndex) -> dict[str, Found]:
+def found(lexical):
     """What is found, without regard to the order of equal scores."""
     return {words: dict(lexical.search(tokenize(words), ALL, 10_000)) for words in QUERIES}
 
 
-def find_the_same(built: LexicalIndex, expected: LexicalIndex) -> bool:
+def find_the_same(built, expected):
     """Whether the same is found with the same scores, but for the last digits of a float."""
     return all(
         places.keys() == others.keys() and all(isclose(score, others[place]) for place, score in places.items())
@@ -110,23 +103,21 @@ def find_the_same(built: LexicalIndex, expected: LexicalIndex) -> bool:
     )
 
 
-async def fresh(rag: Engine) -> LexicalIndex:
+async def fresh(rag):
     lexical = LexicalIndex()
     await LexicalIndexer(rag.archive, lexical).catch_up(save=False)
     lexical.compact()
     return lexical
 
 
-def children() -> list[int]:
+def children():
     """The processes that build an index and that this one started."""
     ours = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
     pids = [int(pid) for pid in Path(ours).read_text().split()]
     return [pid for pid in pids if "ingest.rebuild" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
-async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores(
-    rag: Engine,
-) -> None:
+async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores(rag):
     rebuild, told = await begun(rag), Told(hold=2)
     building = asyncio.create_task(build_next_index(rag.archive, None, rebuild, told))
     await told.held.wait()
@@ -145,7 +136,7 @@ async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores
     assert told.done[-1] == await posts.count_posts(rag.archive) + 1  # with the one that was read and then erased
 
 
-async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_are(rag: Engine) -> None:
+async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_are(rag):
     rag.lexical.replace([PostKey(PIER, 7), PostKey(KILN, 300)], ())
     await save(rag)
     await channels.save_channel(rag.archive, Channel(KILN, "Zeppelin"))
@@ -159,11 +150,11 @@ async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_ar
     assert len(built.matching(tokenize("обжиг"), ALL)) == (FIRINGS - 1) // 3 + 1
 
 
-async def save(rag: Engine) -> None:
+async def save(rag):
     await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive.folder), rag.archive.identity)
 
 
-async def test_a_child_that_is_killed_is_said_in_one_sentence_and_one_that_is_cancelled_ends(rag: Engine) -> None:
+async def test_a_child_that_is_killed_is_said_in_one_sentence_and_one_that_is_cancelled_ends(rag):
     rebuild, told = await begun(rag), Told(hold=2)
     building = asyncio.create_task(build_next_index(rag.archive, None, rebuild, told))
     await told.held.wait()
@@ -181,7 +172,7 @@ async def test_a_child_that_is_killed_is_said_in_one_sentence_and_one_that_is_ca
     assert children() == []
 
 
-async def test_a_disk_that_is_full_is_said_by_the_child_in_one_sentence(rag: Engine) -> None:
+async def test_a_disk_that_is_full_is_said_by_the_child_in_one_sentence(rag):
     rebuild, told = await begun(rag), Told(hold=1)
     building = asyncio.create_task(build_next_index(rag.archive, None, rebuild, told))
     await told.held.wait()
@@ -194,7 +185,7 @@ async def test_a_disk_that_is_full_is_said_by_the_child_in_one_sentence(rag: Eng
     assert not [path for path in folder.iterdir() if path.is_dir()]  # half an index only takes room
 
 
-async def test_a_folder_that_cannot_be_used_is_said_in_one_sentence(rag: Engine) -> None:
+async def test_a_folder_that_cannot_be_used_is_said_in_one_sentence(rag):
     rebuild = await begun(rag)
     with pytest.raises(RebuildRefused, match=r"cannot be read back from .*lexical\.next\. Check the disk"):
         await load_next_index(rag.archive, rebuild)

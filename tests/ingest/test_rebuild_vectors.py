@@ -1,12 +1,7 @@
 """A rebuild and the vectors: what is right is left alone, what is not is queued; nothing is computed twice."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,16 +21,16 @@ POSTS = 40
 class CountingEmbedder:
     """Embedder that counts the texts it embeds."""
 
-    def __init__(self, embedder: Any) -> None:
+    def __init__(self, embedder):
         self._embedder, self.name, self.computed = embedder, embedder.name, 0
 
-    async def passages(self, texts: list[str]) -> Any:
+    async def passages(self, texts):
         self.computed += len(texts)
         return await self._embedder.passages(texts)
 
 
 @pytest.fixture
-async def shelf(tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any) -> AsyncIterator[Any]:
+async def shelf(tmp_path, open_library, offline_models, make_post):
     """Posts in two channels with their vectors; one post has two parts."""
     async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
         library.counted = CountingEmbedder(library.rag.dense.embedder)
@@ -50,11 +45,11 @@ async def shelf(tmp_path: Path, open_library: Any, offline_models: Path, make_po
         yield library
 
 
-async def renewed(library: Any, chat_id: int | None = None) -> int:
+async def renewed(library, chat_id=None):
     """Rebuild; how many posts were found to be wrong in the store."""
-    told: list[int] = []
+    told = []
 
-    async def moved(done: int, total: int, renewed: int) -> None:
+    async def moved(done, total, renewed):
         told.append(renewed)
 
     rebuild = await index_state.begin_rebuild(library.rag.archive, chat_id)
@@ -63,11 +58,11 @@ async def renewed(library: Any, chat_id: int | None = None) -> int:
     return told[-1]
 
 
-async def held(library: Any) -> set[tuple[Any, ...]]:
+async def held(library):
     return {tuple(one) for page in [page async for page in library.vectors.iterate_points()] for one in page}
 
 
-async def test_unchanged_texts_are_not_computed_again_and_nothing_is_written(shelf: Any) -> None:
+async def test_unchanged_texts_are_not_computed_again_and_nothing_is_written(shelf):
     before, count = await held(shelf), await shelf.vectors.count()
     assert await renewed(shelf) == 0
     assert await shelf.dense.waiting() == 0
@@ -79,7 +74,7 @@ async def test_unchanged_texts_are_not_computed_again_and_nothing_is_written(she
     assert (await held(shelf), shelf.counted.computed) == (before, 0)
 
 
-async def test_what_is_wrong_in_the_store_is_put_right_and_only_that(shelf: Any) -> None:
+async def test_what_is_wrong_in_the_store_is_put_right_and_only_that(shelf):
     before = await held(shelf)
     await shelf.vectors.remove([PostKey(CHAT, 3)])  # lost
     ferry = await shelf.rag.dense.embedder.query("ferry")
@@ -99,7 +94,7 @@ async def test_what_is_wrong_in_the_store_is_put_right_and_only_that(shelf: Any)
     assert await renewed(shelf) == 0
 
 
-async def test_a_rebuilt_channel_looks_at_its_own_vectors(shelf: Any) -> None:
+async def test_a_rebuilt_channel_looks_at_its_own_vectors(shelf):
     await shelf.indexer.save()
     await shelf.vectors.remove([PostKey(CHAT, 3), PostKey(KILN, 3)])
     assert await renewed(shelf, KILN) == 1
@@ -108,7 +103,7 @@ async def test_a_rebuilt_channel_looks_at_its_own_vectors(shelf: Any) -> None:
     assert {place.key for place, *_ in await held(shelf)} & {PostKey(CHAT, 3), PostKey(KILN, 3)} == {PostKey(KILN, 3)}
 
 
-async def test_a_new_title_is_a_new_text(shelf: Any) -> None:
+async def test_a_new_title_is_a_new_text(shelf):
     """The header is embedded with the text, so a renamed channel is computed again when it is rebuilt."""
     await channels.save_channel(shelf.rag.archive, replace(shelf.channels[1], title="Печь и огонь"))
     assert await renewed(shelf) == 9
@@ -116,11 +111,11 @@ async def test_a_new_title_is_a_new_text(shelf: Any) -> None:
     assert shelf.counted.computed == 9
 
 
-async def test_a_post_that_is_taken_in_anew_is_found_all_the_time(shelf: Any, make_post: Any) -> None:
+async def test_a_post_that_is_taken_in_anew_is_found_all_the_time(shelf, make_post):
     vector = await shelf.rag.dense.embedder.query("ferry island harbour boat")
-    only, missed, done = SearchFilter(frozenset({CHAT})), list[int](), asyncio.Event()
+    only, missed, done = SearchFilter(frozenset({CHAT})), [], asyncio.Event()
 
-    async def search() -> None:
+    async def search():
         while not done.is_set():
             found = await shelf.vectors.search(vector, only, 1000)
             missed.extend({*range(1, POSTS), 100} - {place.key.message_id for place, _ in found})

@@ -20,15 +20,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spoken_notes import (
-    ENGLISH,
-    RUSSIAN,
-    SYNTHESIZERS,
-    can_speak,
-    compute_word_error_rate,
-    record_note,
-    speak,
-)
+from spoken_notes import ENGLISH, RUSSIAN, SYNTHESIZERS, can_speak, compute_word_error_rate, record_note, speak
 
 from bot.cli.demo import import_sample_channels
 from bot.cli.folder import catch_up_indexes
@@ -77,8 +69,7 @@ async def write_answers(model: LocalModel, expect: Callable[[bool, str], None]) 
     """Let the model write from the sample channels, without the bound on its time."""
     with tempfile.TemporaryDirectory() as home:
         settings = RagSettings(
-            data=DataSettings(dir=Path(home)),
-            models=ModelSettings(embedder="none", reranker="none"),
+            data=DataSettings(dir=Path(home)), models=ModelSettings(embedder="none", reranker="none")
         )
         async with open_engine(settings, language=False) as opened:
             await import_sample_channels(opened.archive)

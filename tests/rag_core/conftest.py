@@ -1,13 +1,8 @@
 """Models small enough to build in a test, a reranker made of a real encoder, and a watch on the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -21,7 +16,7 @@ from rag_core.models.onnx_conversion import FLOAT, OnnxGraphBuilder
 WORDS = "<pad> <unk> <s> ferry boat island morning glaze kiln query passage : паром остров печь глазурь".split()
 
 
-def write_tokenizer(folder: Path) -> None:
+def write_tokenizer(folder):
     vocabulary = {word: number for number, word in enumerate(WORDS)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Lowercase()
@@ -35,20 +30,15 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"pad_token_id": 0}), "utf-8")
 
 
-MakeModel = Callable[..., tuple[ModelSpec, Path]]
-
-
 @pytest.fixture
-def make_model(tmp_path: Path) -> MakeModel:
+def make_model(tmp_path):
     """What builds an embedder whose token vectors are a seeded table, and gives its row and folder.
 
     `real` is the true width of its vectors, `table` replaces them, `eight` brings them to 8 bits as they are computed,
     with one scale for the batch, as models on hubs do; other names are fields of the row.
     """
 
-    def make(
-        *, real: int | None = None, table: Any = None, listed: bool = True, eight: bool = False, **fields: Any
-    ) -> tuple[ModelSpec, Path]:
+    def make(*, real=None, table=None, listed=True, eight=False, **fields):
         given = {"name": "tiny", "dimension": 4, "max_tokens": 64, "languages": frozenset({"en"}), **fields}
         row = ModelSpec(tier=ModelTier.OFFLINE, role=ModelRole.EMBEDDER, licence="MIT", **given)
         folder = tmp_path / "models" / row.name
@@ -64,7 +54,7 @@ def make_model(tmp_path: Path) -> MakeModel:
             vectors = g.op("Mul", g.op("Round", g.op("Div", vectors, step)), step)
         mask = g.op("Unsqueeze", g.op("Cast", "attention_mask", to=FLOAT), g.ints(-1))
         out = g.op("Mul", vectors, mask, out="last_hidden_state")
-        shape: list[str | int] = ["batch", "length", width]
+        shape = ["batch", "length", width]
         if row.pooling is Pooling.NONE:
             out, shape = g.op("ReduceSum", out, g.ints(1), out="sentence", keepdims=0), ["batch", width]
         g.save(folder / "model.onnx", ["input_ids", "attention_mask"], out, shape)
@@ -77,10 +67,10 @@ def make_model(tmp_path: Path) -> MakeModel:
 
 
 @pytest.fixture
-def make_reranker(tmp_path: Path) -> MakeModel:
+def make_reranker(tmp_path):
     """What builds a cross-encoder that scores a text by its words' places in WORDS, or by `worth`."""
 
-    def make(worth: Any = None, **fields: Any) -> tuple[ModelSpec, Path]:
+    def make(worth=None, **fields):
         row = ModelSpec(
             "judge", ModelTier.OFFLINE, ModelRole.RERANKER, "MIT", frozenset({"en"}), **{"max_tokens": 64, **fields}
         )
@@ -101,24 +91,20 @@ def make_reranker(tmp_path: Path) -> MakeModel:
 
 
 @pytest.fixture(scope="session")
-def slow_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def slow_gguf(tmp_path_factory):
     """A model that reads some thousand tokens in seconds."""
     return build(tmp_path_factory.mktemp("slow") / "slow.gguf", layers=8, dim=512)
 
 
-Lag = Callable[[], AbstractAsyncContextManager[list[float]]]
-FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
-
-
 @pytest.fixture
-def loop_lag() -> Lag:
+def loop_lag():
     """A block that learns by how many seconds the event loop was late, each time it was asked."""
 
     @asynccontextmanager
-    async def measure() -> AsyncIterator[list[float]]:
-        lags: list[float] = []
+    async def measure():
+        lags = []
 
-        async def ask() -> None:
+        async def ask():
             loop, pause = asyncio.get_running_loop(), 0.005
             while True:
                 started = loop.time()
@@ -135,13 +121,13 @@ def loop_lag() -> Lag:
 
 
 @pytest.fixture
-def free_loop(loop_lag: Lag) -> FreeLoop:
+def free_loop(loop_lag):
     """Does some work up to twenty times until the event loop was never late by 50 ms: work that holds the loop holds it
     each time, another process on the machine does not.
     """
 
-    async def worst(work: Callable[[], Awaitable[object]]) -> float:
-        found: list[float] = []
+    async def worst(work):
+        found = []
         for _ in range(20):
             async with loop_lag() as lags:
                 await work()

@@ -3,8 +3,6 @@
 python tests/rag_core/test_adversarial_writing.py 10000 counts over more drafts than the test.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import tempfile
@@ -13,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
-from adversarial_drafts import TRICKS, AdversarialDraft, Told, drafts, may_be_shown
+from adversarial_drafts import TRICKS, Told, drafts, may_be_shown
 from minimal_edits import figures
 from sample_sizes import choose_size
 from scripted_model import FakeLlm
@@ -22,7 +20,7 @@ from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.errors import GenerationFailed
 from rag_core.run import Run
 from rag_core.storage import channels, posts
-from rag_core.types import Channel, Evidence, Passage, Post, PostKey, Sentence, Source, Visibility
+from rag_core.types import Channel, Evidence, Passage, Post, PostKey, Source, Visibility
 from rag_core.writing.write import write_draft
 
 PASSAGES = (
@@ -43,7 +41,7 @@ EVIDENCE = Evidence(
 )
 
 
-def leaks(draft: AdversarialDraft, shown: list[Sentence]) -> list[str]:
+def leaks(draft, shown):
     """Tricks of which something was shown that the cited posts do not say."""
     found = [told.trick for told in draft.told for never in told.never if any(never in one.text for one in shown)]
     for one in shown:
@@ -54,9 +52,9 @@ def leaks(draft: AdversarialDraft, shown: list[Sentence]) -> list[str]:
     return found
 
 
-async def written(count: int) -> tuple[Counter[str], int]:
+async def written(count):
     """What leaked, by trick, and how many sentences were shown."""
-    leaked: Counter[str] = Counter()
+    leaked = Counter()
     number = 0
     with tempfile.TemporaryDirectory() as folder:
         async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
@@ -75,13 +73,13 @@ async def written(count: int) -> tuple[Counter[str], int]:
     return leaked, number
 
 
-async def test_nothing_that_the_posts_do_not_say_gets_out() -> None:
+async def test_nothing_that_the_posts_do_not_say_gets_out():
     leaked, shown = await written(count := choose_size(250, 120))  # of this seed every trick is among the first
     assert shown > count / 10
     assert not leaked
 
 
-def test_every_trick_is_played_and_what_is_called_said_stands_in_the_named_passages() -> None:
+def test_every_trick_is_played_and_what_is_called_said_stands_in_the_named_passages():
     told = [one for draft in islice(drafts(PASSAGES), choose_size(2000, 1000)) for one in draft.told]
     counted = Counter(one.trick for one in told)
     assert set(counted) == set(TRICKS)
@@ -94,7 +92,7 @@ def test_every_trick_is_played_and_what_is_called_said_stands_in_the_named_passa
             assert figures(one.text) - figures(PASSAGES[one.cited[0] - 1]), one
 
 
-def test_a_true_sentence_may_be_shown_with_the_right_citation_only() -> None:
+def test_a_true_sentence_may_be_shown_with_the_right_citation_only():
     one, both = Told("wrong citation", "x", (2,), (1,)), Told("glued", "x; y", (1,), (1, 2), together=True)
     assert not one.said and not both.said
     assert [may_be_shown(one, (1,)), may_be_shown(one, (2, 9)), may_be_shown(both, (1, 2, 3))] == [True, False, True]

@@ -1,16 +1,13 @@
 """Questions through the whole of `answer`, over a real archive and its real index."""
 
-from __future__ import annotations
-
 import time
-from typing import Any
 
 import pytest
 
-from rag_core.types import Answer, Origin, PostKey
+from rag_core.types import Origin, PostKey
 
 
-def text(answer: Answer) -> str:
+def text(answer):
     return " | ".join(sentence.text for sentence in answer.sentences).replace("\u202f", " ")
 
 
@@ -25,9 +22,7 @@ def text(answer: Answer) -> str:
         ("Когда забирать изделия после обжига?", "после шести вечера", 2),
     ],
 )
-async def test_a_fact_is_answered_in_the_words_of_its_post(
-    library: Any, question: str, first: str, number: int
-) -> None:
+async def test_a_fact_is_answered_in_the_words_of_its_post(library, question, first, number):
     answer = await library.ask(question)
     assert first in answer.sentences[0].text
     assert answer.posts()[0].message_id == number
@@ -35,7 +30,7 @@ async def test_a_fact_is_answered_in_the_words_of_its_post(
     assert (answer.recipe, answer.model, answer.shortfalls, answer.nearest) == ("direct", None, (), ())
 
 
-async def test_questions_about_the_posts_are_answered_from_dates_and_counts(library: Any) -> None:
+async def test_questions_about_the_posts_are_answered_from_dates_and_counts(library):
     assert text(await library.ask("When was the ferry first mentioned?")).startswith("First mentioned on 1 March")
     assert text(await library.ask("When was the ferry last mentioned?")).startswith("Last mentioned on 20 May")
     assert text(await library.ask("How many posts mention the ferry?")).startswith("3 posts with the word “ferry”")
@@ -45,14 +40,14 @@ async def test_questions_about_the_posts_are_answered_from_dates_and_counts(libr
     assert news.index("20 April") < news.index("2 March")
 
 
-async def test_when_something_was_posted_is_the_date_of_the_post_and_its_words(library: Any) -> None:
+async def test_when_something_was_posted_is_the_date_of_the_post_and_its_words(library):
     answer = await library.ask("When did you write about the pump of the ferry engine?")
     assert text(answer) == "Posted on 20 May 2025: The ferry is out of service: the engine needs a new pump."
     (citation,) = answer.sentences[0].citations
     assert citation.quote == "The ferry is out of service: the engine needs a new pump."
 
 
-async def test_what_the_posts_do_not_say_is_refused_with_the_nearest_posts_as_links(library: Any) -> None:
+async def test_what_the_posts_do_not_say_is_refused_with_the_nearest_posts_as_links(library):
     answer = await library.ask("Which ferry goes to Bear Mountain on Christmas Eve?")
     assert answer.refused
     assert {passage.key.message_id for passage in answer.nearest} == {5, 6}
@@ -70,14 +65,14 @@ async def test_what_the_posts_do_not_say_is_refused_with_the_nearest_posts_as_li
     ["", "   \n\t", "что это такое и почему?", "what is it?", "🔥🔥🔥", "?!…",
      "\x00\x01\x1b[", "\u202e\u200b\ufeff", "«»"],
 )  # fmt: skip
-async def test_a_question_without_a_word_to_search_for_is_refused(library: Any, question: str) -> None:
+async def test_a_question_without_a_word_to_search_for_is_refused(library, question):
     answer = await library.ask(question)
     assert answer.refused
     assert (answer.nearest, answer.shortfalls) == ((), ())
     assert answer.confidence < 0.01
 
 
-async def test_control_characters_in_a_question_change_nothing(library: Any) -> None:
+async def test_control_characters_in_a_question_change_nothing(library):
     plain = await library.ask("Сколько стоит абонемент в мастерскую?")
     odd = await library.ask("\u202eСколько\x00стоит\x1b абонемент\u200b в\tмастерскую?\x7f")
     assert odd.sentences == plain.sentences
@@ -90,7 +85,7 @@ async def test_control_characters_in_a_question_change_nothing(library: Any) -> 
         " ".join(f"ferry{n} island{n}" for n in range(400)),
     ],
 )  # fmt: skip
-async def test_a_question_of_4000_characters_is_answered_in_time(library: Any, filler: str) -> None:
+async def test_a_question_of_4000_characters_is_answered_in_time(library, filler):
     started = time.perf_counter()
     await library.ask(("When does the ferry leave? " + filler * 4000)[:4000])
     assert time.perf_counter() - started < 2
@@ -99,19 +94,19 @@ async def test_a_question_of_4000_characters_is_answered_in_time(library: Any, f
 @pytest.mark.parametrize(
     "question", ["When does the ferry leave?", "When does the ferry to Owl Island leave?", "ferry"]
 )
-async def test_an_archive_of_one_post_answers(empty_library: Any, make_post: Any, question: str) -> None:
+async def test_an_archive_of_one_post_answers(empty_library, make_post, question):
     await empty_library.keep(make_post(1, "The ferry to Owl Island leaves at 7:30.", chat=empty_library.harbour))
     assert text(await empty_library.ask(question)) == "The ferry to Owl Island leaves at 7:30."
     assert (await empty_library.ask("Which ferry goes to Bear Mountain on Christmas Eve?")).refused
     assert (await empty_library.ask("Who is the mayor of Paris?")).refused
 
 
-async def test_an_archive_without_posts_refuses(empty_library: Any) -> None:
+async def test_an_archive_without_posts_refuses(empty_library):
     answer = await empty_library.ask("When does the ferry leave?")
     assert (answer.refused, answer.nearest, answer.shortfalls) == (True, (), ())
 
 
-async def test_a_forward_and_a_copy_are_shown_once_as_the_original_post(library: Any, make_post: Any) -> None:
+async def test_a_forward_and_a_copy_are_shown_once_as_the_original_post(library, make_post):
     words = "The drawbridge over the canal closes at midnight."
     await library.keep(
         make_post(50, words, chat=library.kiln, days=-1, origin=Origin("Harbour News")),
@@ -124,7 +119,7 @@ async def test_a_forward_and_a_copy_are_shown_once_as_the_original_post(library:
     assert set(answer.copies[PostKey(library.harbour, 51)]) == {PostKey(library.kiln, n) for n in (50, 52)}
 
 
-async def test_a_later_post_of_a_channel_comes_before_an_equally_good_earlier_one(library: Any, make_post: Any) -> None:
+async def test_a_later_post_of_a_channel_comes_before_an_equally_good_earlier_one(library, make_post):
     for number, price, days in ((60, "three", 5), (61, "four", 90), (62, "two", 1)):
         words = f"Renting a kayak for an hour costs {price} coins."
         await library.keep(make_post(number, words, chat=library.harbour, days=days))
@@ -132,14 +127,14 @@ async def test_a_later_post_of_a_channel_comes_before_an_equally_good_earlier_on
     assert "four" in answer.sentences[0].text
 
 
-async def test_a_post_that_goes_while_it_is_answered_is_not_shown(library: Any) -> None:
+async def test_a_post_that_goes_while_it_is_answered_is_not_shown(library):
     await library.erase(PostKey(library.harbour, 3), index=False)
     answer = await library.ask("What does the lighthouse museum show?")
     assert answer.refused
     assert PostKey(library.harbour, 3) not in {passage.key for passage in answer.nearest}
 
 
-async def test_at_most_so_many_sentences_as_the_settings_say(open_library: Any, tmp_path: Any, make_post: Any) -> None:
+async def test_at_most_so_many_sentences_as_the_settings_say(open_library, tmp_path, make_post):
     posts = [f"Ferry number {n} leaves from pier {n} in the morning." for n in range(8)]
     for most in (1, 3):
         async with open_library(tmp_path / str(most), answer={"sentences": most}) as library:
@@ -149,7 +144,7 @@ async def test_at_most_so_many_sentences_as_the_settings_say(open_library: Any, 
             assert sum(len(sentence.text) for sentence in answer.sentences) <= 600
 
 
-async def test_links_use_the_name_a_channel_has_now(library: Any) -> None:
+async def test_links_use_the_name_a_channel_has_now(library):
     answer = await library.ask("What does the lighthouse museum show?")
     assert answer.link(answer.posts()[0]) == "https://t.me/harbour_news/3"
     assert answer.link(PostKey(-1002222, 5)) == "https://t.me/c/2222/5"

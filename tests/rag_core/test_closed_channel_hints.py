@@ -1,22 +1,16 @@
 """What a reader gets is the same whatever happens in channels that they may not read."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts
-from rag_core.types import Channel, Origin, Post, Visibility
+from rag_core.types import Channel, Origin, Visibility
 from rag_core.verification.verify import verify_text
 
-MakePost = Callable[..., Post]
 
-
-async def missing(library: Any) -> list[str]:
+async def missing(library):
     """What is said to be missing by /search, by a refusal and by /verify."""
     found = await list_posts(library.question("tugboat"), library.rag)
     refused = await library.ask("Who was elected mayor of the moon?")
@@ -25,7 +19,7 @@ async def missing(library: Any) -> list[str]:
     return [one.reason for one in (*found.shortfalls, *refused.shortfalls, *claim.shortfalls)]
 
 
-async def test_that_posts_of_a_closed_channel_wait_for_the_index_is_not_told(library: Any, make_post: MakePost) -> None:
+async def test_that_posts_of_a_closed_channel_wait_for_the_index_is_not_told(library, make_post):
     assert await missing(library) == []
     await library.keep(make_post(50, "The treasurer resigned.", chat=library.safe), index=False)
     assert await missing(library) == []
@@ -34,7 +28,7 @@ async def test_that_posts_of_a_closed_channel_wait_for_the_index_is_not_told(lib
     assert "1 changes" in (await missing(library))[1]
 
 
-async def test_only_changes_of_the_given_channels_are_counted(library: Any, make_post: MakePost) -> None:
+async def test_only_changes_of_the_given_channels_are_counted(library, make_post):
     archive, seq = library.rag.archive, await posts.get_last_seq(library.rag.archive)
     await library.keep(*(make_post(60 + n, f"Memo {n}.", chat=library.safe) for n in range(5)), index=False)
     await library.keep(make_post(60, "News.", chat=library.kiln), index=False)
@@ -44,9 +38,7 @@ async def test_only_changes_of_the_given_channels_are_counted(library: Any, make
 
 
 @pytest.mark.parametrize("state", ["active", "pending", "paused"])
-async def test_the_username_of_a_closed_channel_is_not_known_by_its_forwards(
-    library: Any, make_post: MakePost, state: str
-) -> None:
+async def test_the_username_of_a_closed_channel_is_not_known_by_its_forwards(library, make_post, state):
     forwarded = make_post(50, "Tugboat races begin.", chat=library.harbour, origin=Origin("Vault", library.safe, 7))
     await library.keep(forwarded)
     asked = library.question("posts forwarded from @secret_vault")

@@ -1,13 +1,9 @@
 """Something fails or takes too long: the answer does without it and says so; never is "nothing found" said of it."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from faulty_indexes import Meaning, with_meaning
@@ -16,9 +12,9 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailab
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.retrieval.post_search import list_posts
 from rag_core.run import Budgets
-from rag_core.storage import Archive, index_state
+from rag_core.storage import index_state
 from rag_core.text.tokens import tokenize
-from rag_core.types import Answer, Channel, PassageRef, Plan, PostKey, Question, SearchFilter
+from rag_core.types import PassageRef, Plan, PostKey
 
 pytestmark = pytest.mark.slow
 
@@ -27,11 +23,11 @@ RIGHT = "7:30"
 SHORT_S, LONG_S = 0.3, 0.6  # a budget, and what passes it
 
 
-def within(library: Any, **budgets: float) -> None:
+def within(library, **budgets):
     library.rag = replace(library.rag, budgets=Budgets(**budgets))
 
 
-def missing(answer: Answer) -> list[str]:
+def missing(answer):
     return [shortfall.stage for shortfall in answer.shortfalls]
 
 
@@ -41,60 +37,56 @@ class Odd(LexicalIndex):
     trouble: Exception | None = None  # None: too slow
 
     @classmethod
-    def over(cls, library: Any, trouble: Exception | None) -> None:
+    def over(cls, library, trouble):
         odd = cls()
         odd._now, odd.watermark, odd.trouble = library.rag.lexical._now, library.rag.lexical.watermark, trouble
         library.rag = replace(library.rag, lexical=odd)
 
-    def touches(self, terms: Sequence[str], n: int) -> bool:
+    def touches(self, terms, n):
         raise NotImplementedError
 
-    def search(
-        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
-    ) -> list[tuple[PassageRef, float]]:
+    def search(self, terms, only, n=50, *_):
         if self.touches(terms, n):
             if self.trouble:
                 raise self.trouble
             time.sleep(LONG_S)
         return super().search(terms, only, n)
 
-    def search_each(
-        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int = 50
-    ) -> list[list[tuple[PassageRef, float]]]:
+    def search_each(self, queries, only, n=50):
         return [self.search(terms, only, n) for terms in queries]
 
 
 class Down(Odd):
-    def touches(self, terms: Sequence[str], n: int) -> bool:
+    def touches(self, terms, n):
         return True
 
 
 class NoFurther(Odd):
-    def touches(self, terms: Sequence[str], n: int) -> bool:
+    def touches(self, terms, n):
         return len(terms) < len(tokenize(ASKED)) and n >= 20
 
 
 class NoFollowing(Odd):
-    def touches(self, found: Sequence[str], n: int) -> bool:
+    def touches(self, found, n):
         return len(found) > len(tokenize(ASKED)) and n >= 20  # the search for successors wants fewer
 
 
-def the_post(library: Any) -> PassageRef:
+def the_post(library):
     text = "The ferry to Owl Island leaves at 7:30 every morning from pier four. Dogs travel free of charge."
     return PassageRef(PostKey(library.harbour, 1), 0, 0, len(text))
 
 
-def broken_planner(question: Question, known: Mapping[int, Channel]) -> Plan:
+def broken_planner(question, known):
     raise ModelUnavailable("The planner cannot be reached.")
 
 
-def slow_planner(question: Question, known: Mapping[int, Channel]) -> Plan:
+def slow_planner(question, known):
     time.sleep(LONG_S)
     return Plan(())
 
 
 @pytest.mark.parametrize("planner", [broken_planner, slow_planner])
-async def test_without_a_plan_the_question_is_searched_as_it_stands(library: Any, planner: Any) -> None:
+async def test_without_a_plan_the_question_is_searched_as_it_stands(library, planner):
     within(library, plan=SHORT_S)
     library.rag = replace(library.rag, plan=planner)
     answer = await library.ask(ASKED)
@@ -104,8 +96,8 @@ async def test_without_a_plan_the_question_is_searched_as_it_stands(library: Any
     assert written.counts["queries"] == 1
 
 
-async def test_a_bug_of_a_planner_is_not_hidden(library: Any) -> None:
-    def wrong(question: Question, known: Mapping[int, Channel]) -> Plan:
+async def test_a_bug_of_a_planner_is_not_hidden(library):
+    def wrong(question, known):
         raise ZeroDivisionError
 
     library.rag = replace(library.rag, plan=wrong)
@@ -115,9 +107,7 @@ async def test_a_bug_of_a_planner_is_not_hidden(library: Any) -> None:
 
 @pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])
 @pytest.mark.parametrize(("index", "stage"), [(NoFurther, "queries"), (NoFollowing, "further")])
-async def test_without_further_queries_the_question_s_own_answer_stands(
-    library: Any, index: type[Odd], stage: str, trouble: Exception | None
-) -> None:
+async def test_without_further_queries_the_question_s_own_answer_stands(library, index, stage, trouble):
     within(library, search=SHORT_S)
     index.over(library, trouble)
     answer = await library.ask(ASKED)
@@ -127,9 +117,7 @@ async def test_without_further_queries_the_question_s_own_answer_stands(
 
 @pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])
 @pytest.mark.parametrize("question", [ASKED, "Owl Island ferry?"])  # of the second only words were to be looked for
-async def test_the_dense_leg_stands_in_for_the_lexical_one(
-    library: Any, question: str, trouble: Exception | None
-) -> None:
+async def test_the_dense_leg_stands_in_for_the_lexical_one(library, question, trouble):
     within(library, search=SHORT_S)
     Down.over(library, trouble)
     with_meaning(library, Meaning(the_post(library)))
@@ -140,7 +128,7 @@ async def test_the_dense_leg_stands_in_for_the_lexical_one(
     assert "further" not in [span.stage for span in library.runs[-1].spans]  # it would be a search by words, too
 
 
-async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_read_them(library: Any) -> None:
+async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_read_them(library):
     with_meaning(library, Meaning(the_post(library)))
     waiting = [PostKey(library.safe, number) for number in range(1000, 1300)]
     await index_state.queue_posts(library.rag.archive, waiting)
@@ -159,9 +147,7 @@ async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_re
 @pytest.mark.parametrize(
     ("meaning", "said"), [(Meaning(fails="search"), "dense"), (Meaning(pause=LONG_S), "dense-late")]
 )
-async def test_the_lexical_leg_stands_in_for_the_dense_one_and_that_is_said_once(
-    library: Any, meaning: Any, said: str
-) -> None:
+async def test_the_lexical_leg_stands_in_for_the_dense_one_and_that_is_said_once(library, meaning, said):
     within(library, search=SHORT_S)
     with_meaning(library, meaning)
     answer = await library.ask(ASKED)
@@ -183,9 +169,7 @@ async def test_the_lexical_leg_stands_in_for_the_dense_one_and_that_is_said_once
     ],
 )
 @pytest.mark.parametrize("question", [ASKED, "Owl Island ferry?", "What does a zeppelin ride over the old town cost?"])
-async def test_with_both_legs_down_there_is_an_error_and_no_refusal(
-    library: Any, trouble: Exception | None, meaning: Any, error: type[Exception], question: str
-) -> None:
+async def test_with_both_legs_down_there_is_an_error_and_no_refusal(library, trouble, meaning, error, question):
     within(library, search=SHORT_S)
     Down.over(library, trouble)
     if meaning:
@@ -194,7 +178,7 @@ async def test_with_both_legs_down_there_is_an_error_and_no_refusal(
         await library.ask(question)
 
 
-async def test_without_the_stored_vectors_nothing_is_left_out_for_likeness(library: Any) -> None:
+async def test_without_the_stored_vectors_nothing_is_left_out_for_likeness(library):
     with_meaning(library, Meaning(the_post(library), fails="vectors"))
     answer = await library.ask(ASKED)
     assert RIGHT in answer.sentences[0].text
@@ -206,12 +190,12 @@ class Slow:
 
     name, languages, pair_s = "slow", frozenset({"en"}), 0.001
 
-    async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+    async def scores(self, question, texts):
         await asyncio.sleep(LONG_S)
         return [0.0 for _ in texts]
 
 
-async def test_a_reranker_that_takes_too_long_leaves_the_order_as_it_was(library: Any) -> None:
+async def test_a_reranker_that_takes_too_long_leaves_the_order_as_it_was(library):
     within(library, rerank=SHORT_S)
     unranked = await library.ask("ferry")  # several posts score alike: the first is not decisive
     library.rag = replace(library.rag, reranker=Slow())
@@ -220,27 +204,25 @@ async def test_a_reranker_that_takes_too_long_leaves_the_order_as_it_was(library
     assert missing(answer) == ["rerank"]
 
 
-def unreadable(archive: Archive, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def unreadable(archive, table, monkeypatch):
     """The disk gives an error wherever SQLite reads this table."""
     connection = archive._reader._conn
 
     class Broken:
-        def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        def execute(self, sql, values=()):
             if f" {table} " in f"{sql} ":
                 broken = sqlite3.OperationalError("disk I/O error")
                 broken.sqlite_errorcode = sqlite3.SQLITE_IOERR
                 raise broken
             return connection.execute(sql, values)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(connection, name)
 
     monkeypatch.setattr(archive._reader, "_connection", Broken())
 
 
-async def test_without_what_is_known_of_copies_the_posts_themselves_are_cited(
-    library: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_what_is_known_of_copies_the_posts_themselves_are_cited(library, monkeypatch):
     unreadable(library.rag.archive, "copies", monkeypatch)
     answer = await library.ask(ASKED)
     assert RIGHT in answer.sentences[0].text
@@ -249,29 +231,27 @@ async def test_without_what_is_known_of_copies_the_posts_themselves_are_cited(
 
 @pytest.mark.parametrize("table", ["posts", "channels"])
 @pytest.mark.parametrize("question", [ASKED, "How many posts mention the ferry?", "What was posted in March 2025?"])
-async def test_an_archive_that_cannot_be_read_is_an_error_and_no_refusal(
-    library: Any, question: str, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_archive_that_cannot_be_read_is_an_error_and_no_refusal(library, question, table, monkeypatch):
     unreadable(library.rag.archive, table, monkeypatch)
     with pytest.raises(ArchiveUnavailable):
         await library.ask(question)
 
 
-async def test_an_archive_that_takes_too_long_is_an_error_and_no_refusal(library: Any) -> None:
+async def test_an_archive_that_takes_too_long_is_an_error_and_no_refusal(library):
     within(library, fetch=1e-5)
     with pytest.raises(StageTimeout):
         await library.ask(ASKED)
 
 
 class Uncountable(LexicalIndex):
-    def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
+    def matching(self, terms, only, *others):
         raise IndexUnavailable("The index cannot be counted.")
 
-    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
+    def mentioning(self, terms, only):
         raise IndexUnavailable("The index cannot be counted.")
 
 
-async def test_what_cannot_be_counted_is_searched_and_that_is_said(library: Any) -> None:
+async def test_what_cannot_be_counted_is_searched_and_that_is_said(library):
     counting = Uncountable()
     counting.adopt(library.rag.lexical)
     library.rag = replace(library.rag, lexical=counting)
@@ -280,7 +260,7 @@ async def test_what_cannot_be_counted_is_searched_and_that_is_said(library: Any)
     assert missing(answer) == ["chronicle"]
 
 
-async def test_a_second_round_says_once_what_both_did_without(tmp_path: Any, open_library: Any, make_post: Any) -> None:
+async def test_a_second_round_says_once_what_both_did_without(tmp_path, open_library, make_post):
     async with open_library(tmp_path / "data") as library:
         library.rag.rounds = 2
         await library.keep(make_post(1, "The ferry to Owl Island leaves at 7:30.", chat=library.harbour))

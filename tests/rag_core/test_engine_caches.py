@@ -1,16 +1,11 @@
 """What is remembered of questions: found again at once, never for somebody else, never when it is old."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import random
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +22,7 @@ from rag_core.models.catalog import find_models
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run
 from rag_core.storage import visible_posts
-from rag_core.types import Answer, Channel, Media, PassageRef, Post, PostKey, Question, Viewer
+from rag_core.types import Channel, Media, PassageRef, PostKey, Question, Viewer
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -35,26 +30,26 @@ FERRY = "When does the ferry to Owl Island leave?"
 class Clock:
     """Seconds that pass when they are told to."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
-def looks(library: Any) -> dict[str, bool]:
+def looks(library):
     """Of the last question: which memory was asked, and whether it knew."""
     return {s.stage: bool(s.counts["cache_hit"]) for s in library.runs[-1].spans if "cache_hit" in s.counts}
 
 
-def told(answer: Answer) -> Answer:
+def told(answer):
     return replace(answer, trace_id="")
 
 
 NEW, AGAIN = {"plan": False, "lookup": False}, {"plan": True, "lookup": True}
 
 
-async def test_a_question_asked_again_is_neither_planned_nor_searched(library: Any) -> None:
+async def test_a_question_asked_again_is_neither_planned_nor_searched(library):
     first = await library.ask(FERRY)
     assert looks(library) == NEW
     second = await library.ask(FERRY)
@@ -67,7 +62,7 @@ async def test_a_question_asked_again_is_neither_planned_nor_searched(library: A
     assert library.rag.caches.counts == (2, 4)
 
 
-async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) -> None:
+async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library):
     clock = Clock()
     library.rag.caches = Caches(clock)
     await library.ask(FERRY)
@@ -82,10 +77,10 @@ async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) ->
     assert looks(library) == {"plan": False, "lookup": True}
 
 
-async def test_an_edit_and_a_deletion_show_at_once_though_the_index_does_not_know_yet(library: Any) -> None:
+async def test_an_edit_and_a_deletion_show_at_once_though_the_index_does_not_know_yet(library):
     await library.ask(FERRY)
     key = PostKey(library.harbour, 1)
-    post: Post = (await visible_posts.fetch_posts(library.rag.archive, [key]))[key]
+    post = (await visible_posts.fetch_posts(library.rag.archive, [key]))[key]
     later = post.text.replace("7:30", "9:15")
     await library.keep(replace(post, text=later, edited=post.date + timedelta(days=1)), index=False)
     edited = await library.ask(FERRY)
@@ -99,8 +94,8 @@ async def test_an_edit_and_a_deletion_show_at_once_though_the_index_does_not_kno
     assert "9:15" not in repr(gone)
 
 
-async def test_all_is_forgotten_when_the_index_has_changed(library: Any, make_post: Any) -> None:
-    async def forgotten() -> bool:
+async def test_all_is_forgotten_when_the_index_has_changed(library, make_post):
+    async def forgotten():
         await library.ask(FERRY)
         new = looks(library) == NEW
         await library.ask(FERRY)
@@ -121,13 +116,13 @@ async def test_all_is_forgotten_when_the_index_has_changed(library: Any, make_po
     assert not await forgotten()
 
 
-async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(library: Any, make_post: Any) -> None:
+async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(library, make_post):
     await library.keep(make_post(20, "The ferry smells of paint.", chat=library.harbour, media=Media("photo")))
     question = "What does the ferry smell of in posts with photos?"
     for _ in range(2):
         assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {20}
     key = PostKey(library.harbour, 6)
-    post: Post = (await visible_posts.fetch_posts(library.rag.archive, [key]))[key]
+    post = (await visible_posts.fetch_posts(library.rag.archive, [key]))[key]
     edited = replace(post, text=f"{post.text} ", media=Media("photo"), edited=post.date + timedelta(days=1))
     await library.keep(edited, make_post(99, "Anything.", chat=library.harbour), index=False)
     assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {6, 20}
@@ -137,16 +132,16 @@ async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(librar
 class Compass:
     """An embedding model that knows one direction."""
 
-    def has_word(self, word: str) -> bool:
+    def has_word(self, word):
         return True
 
-    async def query(self, text: str) -> Any:
+    async def query(self, text):
         return np.array([1, 0], np.float32)
 
 
-async def test_hits_are_forgotten_when_the_vectors_have_changed(library: Any, tmp_path: Path) -> None:
+async def test_hits_are_forgotten_when_the_vectors_have_changed(library, tmp_path):
     store = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=2)
-    dense: Any = DenseIndex(find_models("tiny")[0], Compass(), store)  # type: ignore[arg-type]
+    dense = DenseIndex(find_models("tiny")[0], Compass(), store)
     library.rag = replace(library.rag, dense=dense)
     place, question = (
         PassageRef(PostKey(library.harbour, 3), 0, 0, 58),
@@ -167,7 +162,7 @@ async def test_hits_are_forgotten_when_the_vectors_have_changed(library: Any, tm
         await store.close()
 
 
-async def test_a_secret_told_to_an_insider_stays_unknown_to_an_outsider(library: Any, make_post: Any) -> None:
+async def test_a_secret_told_to_an_insider_stays_unknown_to_an_outsider(library, make_post):
     secret = "The code of the lighthouse vault is canary-4711."
     await library.keep(make_post(1, secret, chat=library.safe), make_post(2, "The vault opens.", chat=library.safe))
     inside, outside = (library.harbour, library.kiln, library.safe), (library.harbour, library.kiln)
@@ -187,9 +182,7 @@ async def test_a_secret_told_to_an_insider_stays_unknown_to_an_outsider(library:
             assert (library.safe in {hit.passage.key.chat_id for hit in hits}) == (library.safe in see), question
 
 
-async def test_whoever_asks_in_whatever_order_is_answered_as_if_nobody_had_asked_before(
-    library: Any, make_post: Any
-) -> None:
+async def test_whoever_asks_in_whatever_order_is_answered_as_if_nobody_had_asked_before(library, make_post):
     await library.keep(
         make_post(1, "The ferry to Owl Island leaves at 5:00 for members.", chat=library.safe, author="Anna"),
         make_post(2, "The lighthouse lamp is sold for 900 euros.", chat=library.safe, media=Media("photo")),
@@ -215,7 +208,7 @@ async def test_whoever_asks_in_whatever_order_is_answered_as_if_nobody_had_asked
     assert hits > looked / 3
 
 
-async def test_who_ask_at_once_are_all_answered_for_themselves(library: Any, make_post: Any) -> None:
+async def test_who_ask_at_once_are_all_answered_for_themselves(library, make_post):
     await library.keep(make_post(1, "The ferry to Owl Island leaves at 5:00 for members.", chat=library.safe))
     views = [(library.harbour,), (library.safe,), (library.harbour, library.safe)] * 10
     answers = await asyncio.gather(*(library.ask(FERRY, see=see) for see in views))
@@ -223,7 +216,7 @@ async def test_who_ask_at_once_are_all_answered_for_themselves(library: Any, mak
         assert given.sentences and {key.chat_id for key in given.posts()} <= set(see)
 
 
-async def test_what_was_found_with_something_missing_is_not_remembered(library: Any) -> None:
+async def test_what_was_found_with_something_missing_is_not_remembered(library):
     meaning, question = Meaning(fails="search"), "What does the museum of the lighthouse show people?"
     with_meaning(library, meaning)
     for known in (False, True):
@@ -235,7 +228,7 @@ async def test_what_was_found_with_something_missing_is_not_remembered(library: 
         assert looks(library) == {"plan": True, "lookup": known}
 
 
-async def test_an_index_that_is_down_is_said_each_time(library: Any) -> None:
+async def test_an_index_that_is_down_is_said_each_time(library):
     await library.ask(FERRY)
     library.rag = replace(library.rag, lexical=BrokenLexical())
     for _ in range(2):
@@ -243,13 +236,11 @@ async def test_an_index_that_is_down_is_said_each_time(library: Any) -> None:
             await library.ask(FERRY)
 
 
-def question(
-    text: str = "Что писали вчера?", *, at: datetime, see: Sequence[int] = (-1,), lang: str = "ru"
-) -> Question:
+def question(text="Что писали вчера?", *, at, see=(-1,), lang="ru"):
     return Question(text, lang, at, Viewer(1, frozenset(see)))
 
 
-def test_a_plan_is_one_of_a_day_a_zone_and_a_reader_with_channels_of_these_names() -> None:
+def test_a_plan_is_one_of_a_day_a_zone_and_a_reader_with_channels_of_these_names():
     moscow, noon = timezone(timedelta(hours=3)), datetime(2026, 1, 15, 12, tzinfo=UTC)
     known = {-1: Channel(-1, "Harbour"), -2: Channel(-2, "Vault")}
     one = make_plan_key(question(at=noon), known)
@@ -268,7 +259,7 @@ def test_a_plan_is_one_of_a_day_a_zone_and_a_reader_with_channels_of_these_names
     assert len({one, *others}) == 9
 
 
-async def test_yesterday_is_another_day_after_midnight(library: Any) -> None:
+async def test_yesterday_is_another_day_after_midnight(library):
     asked = library.question("What was posted yesterday?")
     before = replace(asked, asked_at=datetime(2025, 3, 2, 23, 58, tzinfo=UTC))
     after = replace(asked, asked_at=datetime(2025, 3, 3, 0, 1, tzinfo=UTC))
@@ -278,8 +269,8 @@ async def test_yesterday_is_another_day_after_midnight(library: Any) -> None:
     assert days == [{1}, {2}, {1}]
 
 
-def test_a_memory_holds_so_many_and_nothing_that_was_begun_before_a_change() -> None:
-    memory: VersionedCache[int] = VersionedCache(3, 10, Clock())
+def test_a_memory_holds_so_many_and_nothing_that_was_begun_before_a_change():
+    memory = VersionedCache(3, 10, Clock())
     for n in range(3):
         memory.get(n, (1,))
         memory.store(n, (1,), n)
@@ -294,11 +285,11 @@ def test_a_memory_holds_so_many_and_nothing_that_was_begun_before_a_change() -> 
     assert len(memory) == 0
 
 
-def test_many_threads_may_use_a_memory() -> None:
+def test_many_threads_may_use_a_memory():
     clock, memory = Clock(), VersionedCache[tuple[int, int]](20, 5, Clock())
 
-    def work(seed: int) -> list[object]:
-        rng, wrong = random.Random(seed), list[object]()
+    def work(seed):
+        rng, wrong = random.Random(seed), []
         for _ in range(3000):
             key, version = rng.randrange(40), rng.randrange(2)
             found = memory.get(key, (version,))
@@ -312,7 +303,7 @@ def test_many_threads_may_use_a_memory() -> None:
     assert len(memory) <= 20
 
 
-async def test_another_engine_has_its_own_caches_and_forgetting_drops_them_all(library: Any) -> None:
+async def test_another_engine_has_its_own_caches_and_forgetting_drops_them_all(library):
     await library.ask(FERRY)
     caches = library.rag.caches
     assert replace(library.rag, settings=library.rag.settings).caches.counts == (0, 0)

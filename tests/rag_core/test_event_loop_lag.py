@@ -1,10 +1,4 @@
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sample_sizes import choose_size
@@ -18,13 +12,9 @@ MOST_S = 0.05
 
 @pytest.mark.alone
 async def test_the_event_loop_stays_free_while_posts_are_indexed_and_questions_answered(
-    tmp_path: Path,
-    open_library: Any,
-    offline_models: Path,
-    make_post: Any,
-    loop_lag: Callable[[], AbstractAsyncContextManager[list[float]]],
-) -> None:
-    worst: list[float] = []
+    tmp_path, open_library, offline_models, make_post, loop_lag
+):
+    worst = []
     async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
         dense = DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder)
         for turn in range(ROUNDS):
@@ -43,6 +33,6 @@ async def test_the_event_loop_stays_free_while_posts_are_indexed_and_questions_a
     assert min(worst) <= MOST_S, worst
 
 
-async def _worker(library: Any) -> None:
+async def _worker(library):
     for n in range(QUESTIONS):
         await library.ask(f"When does the ferry number {n} leave?")

@@ -1,10 +1,7 @@
 """A model's measured rates decide what is begun; what it does take leaves the others their time."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from openai_server import OpenAiServer, make_event, stream
@@ -32,17 +29,17 @@ WORDS = {"write": "x", "map": "{}", "parts": "{}", "hyde": "x", "other": "{}"}
 class RatedLlm(RoleLlm):
     """A model that says what it says at these rates, as far as others are told."""
 
-    def __init__(self, rates: TokenRates, **replies: Any) -> None:
+    def __init__(self, rates, **replies):
         super().__init__({**WORDS, **replies})
-        self.rates, self.limits = rates, list[int]()
+        self.rates, self.limits = rates, []
 
-    def stream(self, prompt: Prompt, decoding: DecodingParams, **constraint: Any) -> Any:
+    def stream(self, prompt, decoding, **constraint):
         self.limits.append(decoding.max_tokens)
         return super().stream(prompt, decoding, **constraint)
 
 
 @pytest.mark.parametrize("recipe", ["direct", "agent", "mapreduce", "council", "auto"])
-async def test_a_model_that_is_known_to_be_too_slow_changes_nothing(library: Any, recipe: str) -> None:
+async def test_a_model_that_is_known_to_be_too_slow_changes_nothing(library, recipe):
     without = await library.ask(FERRY)
     model = RatedLlm(SNAIL)
     library.rag = replace(library.rag, writer=model, planner=model, recipe=recipe)
@@ -55,7 +52,7 @@ async def test_a_model_that_is_known_to_be_too_slow_changes_nothing(library: Any
     assert max(float(span.counts["skipped"]) for span in spans.values()) > 10
 
 
-async def test_a_plan_is_made_where_there_is_time_for_it(library: Any) -> None:
+async def test_a_plan_is_made_where_there_is_time_for_it(library):
     for rates, calls in ((SNAIL, 0), (GPU, 1)):
         model = RatedLlm(rates, other='{"normalized_queries": ["boat fares", "harbour times", "билет"]}')
         library.rag = replace(library.rag, planner=model)
@@ -64,7 +61,7 @@ async def test_a_plan_is_made_where_there_is_time_for_it(library: Any) -> None:
         assert (len(model.calls), "boat fares" in plan.queries, run.shortfalls) == (calls, bool(calls), [])
 
 
-async def test_a_statement_is_judged_by_its_words_where_the_model_is_too_slow(library: Any) -> None:
+async def test_a_statement_is_judged_by_its_words_where_the_model_is_too_slow(library):
     for text in (FERRY, "Ferry tickets for adults cost twelve euros.", "The lighthouse museum is open in the morning."):
         without = await verify_text(library.question(text), replace(library.rag, writer=None))
         model = RatedLlm(SNAIL)
@@ -77,7 +74,7 @@ async def test_a_statement_is_judged_by_its_words_where_the_model_is_too_slow(li
         assert (model.calls, found.shortfalls) == ([], ())
 
 
-async def test_posts_and_answer_are_as_long_as_they_can_be_read_and_written(library: Any, make_post: Any) -> None:
+async def test_posts_and_answer_are_as_long_as_they_can_be_read_and_written(library, make_post):
     for n in range(40, 60):
         text = " ".join(f"Clerk {n} of row {k} sells ferry tickets in ticket office {n}." for k in range(30))
         await library.keep(make_post(n, text, chat=library.harbour))
@@ -94,12 +91,12 @@ async def test_posts_and_answer_are_as_long_as_they_can_be_read_and_written(libr
         assert model.limits == [tokens]
 
 
-async def ask_in_stage(run: Run, model: Any, tokens: int) -> str:
+async def ask_in_stage(run, model, tokens):
     prompt = Prompt("s" * 396, "a" * 396)  # 200 tokens
     return await run.require(Stage.WRITE, run.ask_model(model, 1, prompt, DecodingParams(tokens)))
 
 
-async def test_a_reply_is_cut_to_what_can_be_written_in_the_time_left() -> None:
+async def test_a_reply_is_cut_to_what_can_be_written_in_the_time_left():
     model = RatedLlm(TokenRates(40.0, 10.0), other="long " * 400)
     run = Run(Budgets(write=20.0), "direct")
     for tokens, limit in ((100, 100), (200, 149), (290, 149)):  # 5 s to read, 15 s to write
@@ -111,7 +108,7 @@ async def test_a_reply_is_cut_to_what_can_be_written_in_the_time_left() -> None:
     assert run.spans[-1].counts["skipped"] == pytest.approx(20.5)
 
 
-async def test_the_time_that_is_left_counts_and_not_the_budget() -> None:
+async def test_the_time_that_is_left_counts_and_not_the_budget():
     model, run = RatedLlm(TokenRates(1000.0, 1000.0)), Run(Budgets(write=60.0), "direct")
     await ask_in_stage(run, model, 400)
     async with run.within(0.5):
@@ -120,11 +117,11 @@ async def test_the_time_that_is_left_counts_and_not_the_budget() -> None:
     assert len(model.calls) == 1
 
 
-async def test_judgements_that_do_not_all_fit_are_not_begun(library: Any) -> None:
+async def test_judgements_that_do_not_all_fit_are_not_begun(library):
     passages = [source.passage for source in (await library.ask(FERRY)).found]
     model, run = RatedLlm(TokenRates(60.0, 10.0)), Run(Budgets(judge=2.0), "council")
 
-    async def judge(most: int) -> list[float]:
+    async def judge(most):
         async with run.open_session(model, 1) as session:
             return await judge_relevance(library.question(FERRY), passages[:most], session)
 
@@ -134,7 +131,7 @@ async def test_judgements_that_do_not_all_fit_are_not_begun(library: Any) -> Non
     assert model.calls == ["judge"]
 
 
-async def test_where_no_rates_are_known_nothing_is_left_out() -> None:
+async def test_where_no_rates_are_known_nothing_is_left_out():
     model = FakeLlm("x")
     run = Run(Budgets(judge=0.5), "direct")
     async with run.stage(Stage.JUDGE), run.open_session(model, 1) as session:
@@ -143,26 +140,24 @@ async def test_where_no_rates_are_known_nothing_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("rates", [None, TokenRates(1e6, 1e5)])
-async def test_a_writer_that_takes_all_its_time_loses_no_conflicting_post(
-    library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch, rates: TokenRates | None
-) -> None:
+async def test_a_writer_that_takes_all_its_time_loses_no_conflicting_post(library, make_post, monkeypatch, rates):
     await library.keep(make_post(7, "A ferry ticket costs fifteen euros now.", chat=library.harbour, days=90))
     finding = recipe_steps.add_conflicting_post
 
-    async def find_slowly(*given: Any) -> Any:
+    async def find_slowly(*given):
         await asyncio.sleep(0.15)
         return await finding(*given)
 
     monkeypatch.setattr(recipe_steps, "add_conflicting_post", find_slowly)
     without = await library.ask(TICKET)
     assert len({citation.post for one in without.sentences for citation in one.citations}) == 2
-    library.rag = replace(library.rag, budgets=Budgets(question=3.0), writer=RatedLlm(rates, write=SLOW))  # type: ignore[arg-type]
+    library.rag = replace(library.rag, budgets=Budgets(question=3.0), writer=RatedLlm(rates, write=SLOW))
     answer = await library.ask(TICKET)
     assert answer.sentences == without.sentences
     assert [one.stage for one in answer.shortfalls] == ["write"]
 
 
-async def test_every_stage_that_asks_a_model_leaves_time_to_the_others() -> None:
+async def test_every_stage_that_asks_a_model_leaves_time_to_the_others():
     run = Run(Budgets(), "direct")
     async with run.within(30.0):
         for name in Stage:
@@ -173,8 +168,8 @@ async def test_every_stage_that_asks_a_model_leaves_time_to_the_others() -> None
             assert left < 26.1 if name in MODEL_STAGES else left > 28.9
 
 
-async def test_a_server_that_drips_holds_its_turn_no_longer_than_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def drip(request: Any, asked: Any) -> Any:
+async def test_a_server_that_drips_holds_its_turn_no_longer_than_its_stage(monkeypatch):
+    async def drip(request, asked):
         return await stream(request, *[make_event("a")] * 1000, pause=0.5)
 
     monkeypatch.setattr(openai_client, "_DRIP_AFTER_S", 0.2)

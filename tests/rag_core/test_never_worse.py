@@ -4,28 +4,24 @@ The same sentences (conflicting posts are among them), the same sources, the sam
 model's budgets; and the extract stands before the model is waited for.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from faulty_model import FAULTS, FaultyLlm
 
 from bot.cli.demo import import_sample_channels
 from bot.cli.folder import catch_up_indexes
-from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.recipe_steps import is_model_late
-from rag_core.run import Budgets, Run
+from rag_core.run import Budgets
 from rag_core.settings import LlmSettings
 from rag_core.types import Certainty
 
@@ -37,10 +33,10 @@ MODEL_STAGES = {"plan", "rewrite", "hyde", "judge", "write"}
 
 
 @pytest.fixture(scope="module")
-def channels_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def channels_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("samples")
 
-    async def fill() -> None:
+    async def fill():
         async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
             await import_sample_channels(rag.archive)
             await catch_up_indexes(rag)
@@ -50,14 +46,14 @@ def channels_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def samples(channels_folder: Path) -> AsyncIterator[Engine]:
+async def samples(channels_folder):
     given = {"data": {"dir": channels_folder}, "memory": {"enabled": False}}
     async with open_engine(RagSettings.model_validate(given)) as rag:
         rag.budgets = BUDGETS
         yield rag
 
 
-def list_questions(root: Path) -> list[Question]:
+def list_questions(root):
     """Twenty of the sample channels, of every kind."""
     folder = root / "bot/sandbox/channels"
     places = [row["chat_id"] for row in json.loads((folder / "channels.json").read_text("utf-8"))]
@@ -66,32 +62,32 @@ def list_questions(root: Path) -> list[Question]:
     return [Question(one["text"], one["lang"], datetime.fromisoformat(one["asked_at"]), seen) for one in rows[::4]]
 
 
-def given(answer: Answer, *, graded: bool = True) -> Any:
+def given(answer, *, graded=True):
     """What must be the same with a model that is of no use."""
     certainty = answer.certainty if graded else answer.refused
     return (answer.sentences, certainty, answer.nearest, answer.found, answer.missing, answer.addresses)
 
 
-async def ask(question: Question, rag: Engine, model: Any, recipe: str = "auto") -> tuple[Answer, Run]:
-    runs: list[Run] = []
+async def ask(question, rag, model, recipe="auto"):
+    runs = []
     with_model = replace(rag, writer=model, planner=model, recipe=recipe, traced=runs.append)
     return await answer_question(question, with_model), runs[-1]
 
 
-async def gather_some(work: Callable[[Question], Awaitable[T]], asked: list[Question], at_once: int = 4) -> list[T]:
+async def gather_some(work, asked, at_once=4):
     """What is found for each question; so many wait for their model at the same time."""
     groups = [asked[n : n + at_once] for n in range(0, len(asked), at_once)]
     return [found for group in groups for found in await asyncio.gather(*map(work, group))]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_model_of_no_use_leaves_the_answer_of_without(samples: Engine, root: Path, fault: str) -> None:
+async def test_a_model_of_no_use_leaves_the_answer_of_without(samples, root, fault):
     asked = list_questions(root)
     assert len(asked) == 20
     if fault == "queued":  # half of the question's time is waited for it
         samples = replace(samples, budgets=replace(samples.budgets, question=2.0, rewrite=0.2, judge=0.2))
 
-    async def compare(question: Question) -> bool:
+    async def compare(question):
         """Whether the model refused what is answered without it."""
         without, _ = await ask(question, samples, None)
         answer, run = await ask(question, samples, FaultyLlm(fault))
@@ -107,13 +103,13 @@ async def test_a_model_of_no_use_leaves_the_answer_of_without(samples: Engine, r
     assert any(found) == (fault == "refusing")
 
 
-async def test_the_extract_stands_before_the_model_is_waited_for(samples: Engine, root: Path) -> None:
+async def test_the_extract_stands_before_the_model_is_waited_for(samples, root):
     for question in list_questions(root):
         without, _ = await ask(question, samples, None, "direct")
-        shown: list[Answer] = []
+        shown = []
         model = FaultyLlm("refusing")  # it is asked, and ends
 
-        def show(answer: Answer, shown: list[Answer] = shown, model: FaultyLlm = model) -> None:
+        def show(answer, shown=shown, model=model):
             assert not model.asked and not model.weighed
             shown.append(answer)
 
@@ -124,8 +120,8 @@ async def test_the_extract_stands_before_the_model_is_waited_for(samples: Engine
             assert (early.sentences, early.certainty) == (without.sentences, without.certainty)
 
 
-async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples: Engine, root: Path) -> None:
-    async def lose(question: Question) -> bool:
+async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples, root):
+    async def lose(question):
         _, run = await ask(question, samples, FaultyLlm("hung"), "direct")
         lost = [span.took_ms / 1000 for span in run.spans if span.stage in MODEL_STAGES and span.error]
         assert is_model_late(run) == bool(lost)
@@ -137,8 +133,8 @@ async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples: Engine,
 
 
 @pytest.mark.parametrize("fault", ["hung", "slow", "dripping", "dying", "dead"])
-async def test_a_model_that_does_not_deliver_costs_a_second_once(samples: Engine, root: Path, fault: str) -> None:
-    rag, model, lost = replace(samples, budgets=Budgets()), FaultyLlm(fault, TokenRates(3000.0, 100.0)), list[float]()
+async def test_a_model_that_does_not_deliver_costs_a_second_once(samples, root, fault):
+    rag, model, lost = replace(samples, budgets=Budgets()), FaultyLlm(fault, TokenRates(3000.0, 100.0)), []
     for question in list_questions(root):
         without, _ = await ask(question, rag, None, "direct")
         answer, run = await ask(question, rag, model, "direct")
@@ -150,7 +146,7 @@ async def test_a_model_that_does_not_deliver_costs_a_second_once(samples: Engine
     assert sum(lost) < 3.0
 
 
-async def test_a_real_worker_that_hangs_costs_a_second_once(samples: Engine, root: Path, tiny_gguf: Path) -> None:
+async def test_a_real_worker_that_hangs_costs_a_second_once(samples, root, tiny_gguf):
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     rag = replace(samples, budgets=Budgets())
     lost = []
@@ -168,9 +164,7 @@ async def test_a_real_worker_that_hangs_costs_a_second_once(samples: Engine, roo
     assert sum(lost) < 3.0
 
 
-async def test_a_real_worker_that_is_killed_leaves_the_answer_of_without(
-    samples: Engine, root: Path, tiny_gguf: Path
-) -> None:
+async def test_a_real_worker_that_is_killed_leaves_the_answer_of_without(samples, root, tiny_gguf):
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     rag = replace(samples, budgets=replace(samples.budgets, judge=10.0))
     killed = 0
@@ -178,13 +172,13 @@ async def test_a_real_worker_that_is_killed_leaves_the_answer_of_without(
         for question in list_questions(root)[:8]:
             without, _ = await ask(question, rag, None, "direct")
 
-            def kill(sentence_or_stage: object) -> None:
+            def kill(sentence_or_stage):
                 nonlocal killed
                 if sentence_or_stage == "write" and model._child is not None:
                     asyncio.get_running_loop().call_later(0.02, model._child.worker.kill)
                     killed += 1
 
-            runs: list[Run] = []
+            runs = []
             with_model = replace(rag, writer=model, recipe="direct", traced=runs.append)
             answer = await answer_question(question, with_model, on_stage=kill)
             assert answer.model is None

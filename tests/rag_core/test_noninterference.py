@@ -10,20 +10,15 @@ In full (`make noninterference`): 500 questions on every store, and 10,000 close
 1,000; programs ask 300; in short: fewer, fewest where a model or a server is asked.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import AsyncMock
 
 import numpy as np
@@ -31,7 +26,6 @@ import pytest
 from driven_sandbox import DrivenSandbox, running_bot
 from driver import make_local_bot, say, wait_until_idle
 from fake_qdrant import FakeQdrant
-from numpy.typing import NDArray
 from program import connect, find_free_address
 
 from bot.access import AdminRegistry, MembershipCache
@@ -54,12 +48,12 @@ from bot.views.text import RenderContext
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_question
 from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine, recipe_steps
+from rag_core import Question, RagSettings, Viewer, answer_question, open_engine, recipe_steps
 from rag_core.index.vector_store import VectorPoint
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import list_posts
-from rag_core.run import Budgets, Run
+from rag_core.run import Budgets
 from rag_core.storage import channels, index_state, media, posts, readers, subscriptions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.questions import QuestionRow, finish_question, queue_question
@@ -72,12 +66,10 @@ from rag_core.types import (
     Answer,
     Channel,
     Citation,
-    Evidence,
     Media,
     MediaFile,
     MediaText,
     PassageRef,
-    Plan,
     Post,
     PostKey,
     SearchFilter,
@@ -184,9 +176,9 @@ PINNED = "Where is the office of the harbour master?"
 WATCHED = ("ferry ticket", "mackerel", "обжиг", "dogs leash", "ferry under 20 euros")
 
 
-def invented(rng: random.Random, count: int) -> list[str]:
+def invented(rng, count):
     """Words that nobody uses, in both scripts, and codes of digits."""
-    found = dict[str, None]()
+    found = {}
     while len(found) < count:
         kind = rng.randrange(3)
         if kind == 0:
@@ -198,7 +190,7 @@ def invented(rng: random.Random, count: int) -> list[str]:
     return list(found)
 
 
-def public_posts() -> list[Post]:
+def public_posts():
     texts = [
         *((HARBOUR, n, text) for n, text in enumerate(PUBLIC[HARBOUR], 1)),
         *((KILN, n, text) for n, text in enumerate(PUBLIC[KILN], 1)),
@@ -212,11 +204,11 @@ def public_posts() -> list[Post]:
     return [replace(p, media=with_file(MEDIA[p.key].kind, f"{p.key}")) if p.key in MEDIA else p for p in found]
 
 
-def with_file(kind: str, name: str) -> Media:
+def with_file(kind, name):
     return Media("voice" if kind == VOICE else "photo", file=MediaFile(kind, f"bot:{name}", name))
 
 
-def closed_posts(rng: random.Random, words: Sequence[str], count: int) -> list[Post]:
+def closed_posts(rng, words, count):
     """Posts of closed channels: secret words among ordinary ones, copies of public posts, contradictions."""
     public = [text for texts in PUBLIC.values() for text in texts]
     ordinary = " ".join(public).lower().split()
@@ -239,7 +231,7 @@ def closed_posts(rng: random.Random, words: Sequence[str], count: int) -> list[P
     return found
 
 
-async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
+async def fill(rag, hidden):
     """Keep and index as the bot does: closed posts before and after the public ones, some edited, some deleted."""
     for channel in CHANNELS:
         await channels.save_channel(rag.archive, channel)
@@ -271,7 +263,7 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
         await DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder).catch_up()
 
 
-async def read_files(rag: Engine, hidden: Sequence[Post]) -> None:
+async def read_files(rag, hidden):
     """Read the files that wait: those of closed posts alone hold words of other closed posts."""
     public = {f"bot:{key}": text for key, text in MEDIA.items()}
     while waiting := await media.take_next_file(rag.archive, [PICTURE, VOICE]):
@@ -282,7 +274,7 @@ async def read_files(rag: Engine, hidden: Sequence[Post]) -> None:
 
 
 @asynccontextmanager
-async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any]) -> AsyncIterator[Engine]:
+async def opened(folder, hidden, settings):
     given = {"data": {"dir": folder}, "models": {"embedder": "none"}, **settings}
     async with open_engine(RagSettings.model_validate(given)) as rag:
         rag.budgets = AMPLE
@@ -291,20 +283,20 @@ async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any])
         yield rag
 
 
-def traced(run: Run) -> list[tuple[object, ...]]:
+def traced(run):
     """A trace apart from times; stages beside each other end in any order."""
     return sorted((span.stage, sorted(span.counts.items()), span.error or "") for span in run.spans)
 
 
-async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
+async def everything_shown(rag, text, way):
     """All that a reader who may read the two public channels can be shown for a text, and the traces behind it."""
-    runs: list[Run] = []
+    runs = []
     seen = replace(rag, traced=runs.append)
     question = Question(text, detect_language(text), NOW, Viewer(1, frozenset({HARBOUR, KILN})))
     if way == "ask":
         answer = replace(await answer_question(question, seen), trace_id="")
         # times and the order of concurrent steps differ; which there were, and whether they succeeded, may not
-        answer = replace(answer, actions=tuple(sorted((a.tool, a.ok) for a in answer.actions)))  # type: ignore[arg-type]
+        answer = replace(answer, actions=tuple(sorted((a.tool, a.ok) for a in answer.actions)))
         texts = [source.passage.text for source in answer.found]
         reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
         plan = await plan_as_json(question, rag)
@@ -312,7 +304,7 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
         other = replace(await answer_question(question, passed), trace_id="", actions=())
         rest, viewer = await narrow_to_channel_set(rag.archive, [1], f"in town: {text}", question.viewer)
         named = await visible_posts.fetch_posts(rag.archive, (*answer.posts(), *(one.key for one in answer.nearest)))
-        shown: object = (
+        shown = (
             answer,
             present_answer(describe_answer(replace(answer, actions=()), named, question.lang), question.lang),
             other,
@@ -336,7 +328,7 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
     return [repr(shown), *(traced(run) for run in runs)]
 
 
-async def suggested_questions(rag: Engine) -> list[object]:
+async def suggested_questions(rag):
     """The questions that are suggested to the same reader, made from all channels."""
     suggester = QuestionSuggester(replace(rag, calibration=rag.calibration.without_bars()), answer_question)
     await suggester.make_suggestions()
@@ -344,7 +336,7 @@ async def suggested_questions(rag: Engine) -> list[object]:
     return [] if offered is None else [repr(offered)]
 
 
-async def shared_answer(rag: Engine) -> list[object]:
+async def shared_answer(rag):
     """What is shared of an answer that cites a public post and one of a closed channel."""
     keys = (PostKey(VAULT, 1), PostKey(HARBOUR, 1))
     found = await posts.fetch_stored_posts(rag.archive, keys)
@@ -363,7 +355,7 @@ async def shared_answer(rag: Engine) -> list[object]:
     return [repr(texts), repr(content)]
 
 
-async def described_channels(rag: Engine) -> list[object]:
+async def described_channels(rag):
     """/about of every channel for the same reader, the digest of a week, and a pinned answer."""
     known = await channels.load_channels(rag.archive)
     readable = {chat: known[chat] for chat in (HARBOUR, KILN)}
@@ -383,7 +375,7 @@ async def described_channels(rag: Engine) -> list[object]:
     return [*shown, repr(replace(pinned, trace_id="")), repr(rich)]
 
 
-async def told_by_watches(rag: Engine) -> list[object]:
+async def told_by_watches(rag):
     """The notices of watches of the same reader, who began to watch before the first post."""
     for text in WATCHED:
         await subscriptions.add_watch(rag.archive, subscriptions.NewWatch(1, 1, True, text, text))
@@ -406,7 +398,7 @@ async def told_by_watches(rag: Engine) -> list[object]:
                 indexing=SimpleNamespace(job_log=JobLog(rag.archive)),
                 load_zone=AsyncMock(return_value=UTC),
             )
-            notifier = WatchNotifier(bot, context)  # type: ignore[arg-type]
+            notifier = WatchNotifier(bot, context)
             await notifier.match_changes()
             await notifier.send_notices()
             await asyncio.gather(*notifier._chats._running.values())  # a busy machine takes longer than a round
@@ -417,7 +409,7 @@ async def told_by_watches(rag: Engine) -> list[object]:
     return sorted(repr((message["text"], message["entities"], message["reply_markup"])) for message in sent)
 
 
-def questions(rng: random.Random, words: Sequence[str], count: int) -> list[tuple[str, str]]:
+def questions(rng, words, count):
     """Texts made of the words that only the closed channels have, or that nobody has, and how each is put."""
     ways = [("ask", ASKED), ("ask", ASKED), ("search", SEARCHED), ("verify", CLAIMED), ("inline", ASKED)]
     turns = {templates: cycle(templates) for _, templates in ways}  # each is put before one is put again
@@ -425,9 +417,7 @@ def questions(rng: random.Random, words: Sequence[str], count: int) -> list[tupl
     return [(way, next(turns[templates]).format(word=rng.choice(words))) for way, templates in put]
 
 
-async def assert_same_bytes(
-    folder: Path, settings: Sequence[dict[str, Any]], closed: int, count: int, *, watched: bool = IN_FULL
-) -> None:
+async def assert_same_bytes(folder, settings, closed, count, *, watched=IN_FULL):
     """`settings` of the two archives; `closed` posts in the closed channels of the one, a tenth in the other.
 
     Watches compare words in memory and look into no store: by default those of one store are enough.
@@ -457,23 +447,21 @@ async def assert_same_bytes(
 
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
-async def test_closed_channels_change_nothing_by_words(tmp_path: Path) -> None:
+async def test_closed_channels_change_nothing_by_words(tmp_path):
     await assert_same_bytes(tmp_path, [{}, {}], CLOSED_POSTS, QUESTIONS, watched=True)
 
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
-async def test_closed_channels_change_nothing_with_both_legs(tmp_path: Path, offline_models: Path) -> None:
+async def test_closed_channels_change_nothing_with_both_legs(tmp_path, offline_models):
     both = {"models": {"embedder": "minilm-navec", "dir": offline_models.parent}}
     await assert_same_bytes(tmp_path, [both, both], *((CLOSED_POSTS, QUESTIONS) if IN_FULL else (60, 30)))
 
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
-async def test_closed_channels_change_nothing_where_tokens_are_compared(
-    tmp_path: Path, multilingual_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compared = list[int]()
+async def test_closed_channels_change_nothing_where_tokens_are_compared(tmp_path, multilingual_model, monkeypatch):
+    compared = []
 
-    def rank(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Any:
+    def rank(question, plan, evidence, rag):
         compared.append(len(evidence.similarities))
         return rank_evidence(question, plan, evidence, rag)
 
@@ -485,13 +473,10 @@ async def test_closed_channels_change_nothing_where_tokens_are_compared(
 
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
-async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path, offline_models: Path) -> None:
+async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path, offline_models):
     async with FakeQdrant() as one, FakeQdrant() as two:
         settings = [
-            {
-                "models": {"embedder": "minilm-navec", "dir": offline_models.parent},
-                "qdrant": {"url": qdrant.url},
-            }
+            {"models": {"embedder": "minilm-navec", "dir": offline_models.parent}, "qdrant": {"url": qdrant.url}}
             for qdrant in (one, two)
         ]
         # the stand-in scans in Python: a tenth of the posts, and time enough
@@ -503,7 +488,7 @@ IN_GROUP = {"ask": "/ask@citegram_bot {}", "search": "/search@citegram_bot {}", 
             "inline": "@citegram_bot {}"}  # fmt: skip
 
 
-async def shown_in_group(folder: Path, asked: Sequence[tuple[str, str]]) -> tuple[list[object], list[str]]:
+async def shown_in_group(folder, asked):
     """What a member of a group sees of it while others ask who may read closed channels, and what these see alone."""
     sandbox = DrivenSandbox()
     world = sandbox.world
@@ -549,9 +534,7 @@ async def shown_in_group(folder: Path, asked: Sequence[tuple[str, str]]) -> tupl
 
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
-async def test_closed_channels_change_nothing_that_a_group_sees(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_closed_channels_change_nothing_that_a_group_sees(tmp_path, monkeypatch):
     monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 600.0)  # what is late by chance is no difference
     rng = random.Random(17)
     words = invented(rng, 60)
@@ -572,7 +555,7 @@ TOOLS = {"ask": ("ask", "question"), "search": ("search", "query"), "verify": ("
          "inline": ("timeline", "subject")}  # fmt: skip
 
 
-async def shown_to_programs(folder: Path, asked: Sequence[tuple[str, str]]) -> tuple[list[object], list[str]]:
+async def shown_to_programs(folder, asked):
     """What two programs are told that ask in turn, of an outsider and of a member of a closed channel."""
     sandbox = DrivenSandbox()
     for person in (OUTSIDER, INSIDER, OWNER):
@@ -581,7 +564,7 @@ async def shown_to_programs(folder: Path, asked: Sequence[tuple[str, str]]) -> t
         members = [OWNER, INSIDER] if channel.chat_id == LEDGER else [OWNER]
         sandbox.world.add_channel(channel.chat_id, channel.title, channel.username, members=members)
     await sandbox.start()
-    address, told = find_free_address(), dict[int, list[object]]()
+    address, told = find_free_address(), {}
     given = {"token": sandbox.token, "api": sandbox.url, "admins": [OWNER], "reader_limit": 9999}
     settings = {"bot": given, "data": {"dir": folder}, "models": {"embedder": "none"}, "mcp": {"listen": address}}
     try:
@@ -602,7 +585,7 @@ async def shown_to_programs(folder: Path, asked: Sequence[tuple[str, str]]) -> t
 
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
-async def test_closed_channels_change_nothing_that_a_program_is_told(tmp_path: Path) -> None:
+async def test_closed_channels_change_nothing_that_a_program_is_told(tmp_path):
     rng = random.Random(18)
     words = invented(rng, 60)
     asked = questions(rng, words, 300 if IN_FULL else 25)
@@ -619,19 +602,19 @@ async def test_closed_channels_change_nothing_that_a_program_is_told(tmp_path: P
     assert len(set(map(str, told))) > len(asked) / 4
 
 
-async def test_closed_channels_change_nothing_among_more_vectors_than_are_compared_whole(tmp_path: Path) -> None:
+async def test_closed_channels_change_nothing_among_more_vectors_than_are_compared_whole(tmp_path):
     """The sketch of the embedded store chooses which vectors are compared: by those of open channels alone."""
     rng = np.random.default_rng(16)
     topics = rng.standard_normal((30, 384), dtype=np.float32)
 
-    def near(count: int) -> NDArray[np.float32]:
+    def near(count):
         return topics[rng.integers(30, size=count)] + rng.standard_normal((count, 384), dtype=np.float32)
 
     open_vectors = near(4_000)  # with the closed ones more than the pool of the first step, 8,192
     open_vectors[3_000:] = open_vectors[0]  # one text, again and again
     public = [_make_point((HARBOUR, KILN)[n % 2], n, row) for n, row in enumerate(open_vectors)]
     asked = [*near(20), open_vectors[0]]
-    found: list[list[object]] = []
+    found = []
     for store, count in enumerate((50, 5_000)):
         closed = [_make_point(CLOSED[n % len(CLOSED)], n, row) for n, row in enumerate(near(count))]
         vectors = await open_vector_store(tmp_path / str(store), model="tiny", dimension=384)
@@ -650,12 +633,12 @@ async def test_closed_channels_change_nothing_among_more_vectors_than_are_compar
     assert found[0][1] != found[1][1]  # members see the difference: otherwise this could not fail
 
 
-def _make_point(chat: int, number: int, row: NDArray[np.float32]) -> VectorPoint:
+def _make_point(chat, number, row):
     place = PassageRef(PostKey(chat, number), 0, 0, 9)
     return VectorPoint(place, START + timedelta(hours=number % 4_000), "en", f"{chat} {number}", row)
 
 
-async def test_a_member_of_the_closed_channel_does_see_the_difference(tmp_path: Path) -> None:
+async def test_a_member_of_the_closed_channel_does_see_the_difference(tmp_path):
     """Otherwise the tests above could not fail."""
     rng = random.Random(1)
     words = invented(rng, 5)

@@ -1,7 +1,5 @@
 """The heap gives back what is free in it."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys
@@ -35,7 +33,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glib
 @glibc
 @pytest.mark.parametrize("how", ["bounded", "as it is"])
 @pytest.mark.slow
-def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
+def test_what_is_free_between_blocks_in_use_goes_back(how):
     done = subprocess.run(
         [sys.executable, "-c", HOLES, how],
         cwd=Path(processes.__file__).parents[2],
@@ -48,7 +46,7 @@ def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
     assert given > 40  # MB of some 48
 
 
-def test_where_it_is_not_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_is_not_glibc_nothing_happens(monkeypatch):
     monkeypatch.setattr(processes, "_load_glibc", lambda: None)
     processes.limit_malloc_arenas()
     assert processes.release_free_memory() is False

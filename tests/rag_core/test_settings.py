@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 
@@ -17,12 +15,12 @@ from rag_core.settings import RagSettings
         {"answer": {"coverage": 1.5}},
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_refused(wrong: dict[str, object]) -> None:
+def test_a_setting_that_cannot_be_meant_is_refused(wrong):
     with pytest.raises(ValidationError):
         RagSettings.model_validate(wrong)
 
 
-def test_settings_are_values() -> None:
+def test_settings_are_values():
     assert RagSettings() == RagSettings.model_validate({})
     with pytest.raises(ValidationError):
         RagSettings().answer.seconds = 1.0

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import fields
@@ -10,22 +8,22 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.run import Budgets, Run, Stage
 
 
-def run(**budgets: float) -> Run:
+def run(**budgets):
     return Run(Budgets(**budgets), "direct")
 
 
-async def value(found: int) -> int:
+async def value(found):
     return found
 
 
-async def test_a_stage_that_passes_its_budget_is_a_timeout_that_says_what_to_do() -> None:
+async def test_a_stage_that_passes_its_budget_is_a_timeout_that_says_what_to_do():
     with pytest.raises(StageTimeout, match=r"search took longer than 0\.01 s: ask again") as caught:
         await run(search=0.01).require("search", asyncio.sleep(5))
     assert isinstance(caught.value.__cause__, TimeoutError)
 
 
-async def test_a_library_s_own_timeout_error_is_not_ours() -> None:
-    async def library() -> None:
+async def test_a_library_s_own_timeout_error_is_not_ours():
+    async def library():
         raise TimeoutError("the library's")
 
     with pytest.raises(TimeoutError, match="the library's") as caught:
@@ -33,13 +31,13 @@ async def test_a_library_s_own_timeout_error_is_not_ours() -> None:
     assert not isinstance(caught.value, StageTimeout)
 
 
-async def test_an_outer_deadline_is_not_a_stage_s() -> None:
+async def test_an_outer_deadline_is_not_a_stage_s():
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await run(search=5).require("search", asyncio.sleep(5))
 
 
-async def test_cancelling_is_no_failure_to_be_done_without() -> None:
+async def test_cancelling_is_no_failure_to_be_done_without():
     notebook = run()
     task = asyncio.create_task(notebook.attempt("search", asyncio.sleep(5, 1), 2))
     await asyncio.sleep(0)
@@ -49,8 +47,8 @@ async def test_cancelling_is_no_failure_to_be_done_without() -> None:
     assert notebook.shortfalls == []
 
 
-async def test_what_was_planned_for_is_a_shortfall_and_the_stand_in_is_used() -> None:
-    async def broken() -> int:
+async def test_what_was_planned_for_is_a_shortfall_and_the_stand_in_is_used():
+    async def broken():
         raise IndexUnavailable("The index is damaged.")
 
     notebook = run(plan=0.01)
@@ -66,8 +64,8 @@ async def test_what_was_planned_for_is_a_shortfall_and_the_stand_in_is_used() ->
 @pytest.mark.parametrize(
     ("way", "failure"), [("require", ArchiveUnavailable("locked")), ("attempt", KeyError("a bug"))]
 )
-async def test_bugs_and_failures_without_a_stand_in_go_up(way: str, failure: Exception) -> None:
-    async def fail() -> int:
+async def test_bugs_and_failures_without_a_stand_in_go_up(way, failure):
+    async def fail():
         raise failure
 
     notebook = run()
@@ -77,7 +75,7 @@ async def test_bugs_and_failures_without_a_stand_in_go_up(way: str, failure: Exc
     assert [(span.stage, span.error) for span in notebook.spans] == [("search", type(failure).__name__)]
 
 
-async def test_a_trace_has_stages_timings_counts_and_the_kind_of_error() -> None:
+async def test_a_trace_has_stages_timings_counts_and_the_kind_of_error():
     notebook = run(search=0.02)
     async with notebook.stage("plan"):
         notebook.note(queries=3)
@@ -92,7 +90,7 @@ async def test_a_trace_has_stages_timings_counts_and_the_kind_of_error() -> None
     assert notebook.line().startswith(f"{notebook.trace_id} direct {seconds} ")
 
 
-async def test_stages_of_one_question_have_a_budget_each() -> None:
+async def test_stages_of_one_question_have_a_budget_each():
     notebook = run(search=0.2, fetch=0.2)
     started = time.perf_counter()
     for name in ("chronicle", "search", "cite", "current"):
@@ -105,5 +103,5 @@ async def test_stages_of_one_question_have_a_budget_each() -> None:
             pass
 
 
-def test_every_stage_has_a_budget() -> None:
+def test_every_stage_has_a_budget():
     assert {stage.budget for stage in Stage} <= {field.name for field in fields(Budgets)}

@@ -1,14 +1,11 @@
 """When was it posted: questions with the first words of a real post, in everyday verbs, want the day of that post."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
 import re
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from sample_sizes import choose_size
@@ -28,7 +25,7 @@ ASKED = (
 
 
 @pytest.mark.slow
-async def test_of_real_posts_the_day_is_told(tmp_path: Path, shared_data: Path) -> None:
+async def test_of_real_posts_the_day_is_told(tmp_path, shared_data):
     with gzip.open(shared_data / "tg_ru_news" / "posts.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in islice(lines, 0, None, choose_size(1, 6))]
     chats = {name: -1001 - n for n, name in enumerate(sorted({row["channel"] for row in rows}))}
@@ -36,7 +33,7 @@ async def test_of_real_posts_the_day_is_told(tmp_path: Path, shared_data: Path) 
         Post(PostKey(chats[row["channel"]], n), datetime.fromisoformat(row["date"]), row["text"])
         for n, row in enumerate(rows, 1)
     ]
-    openings: dict[str, list[Post]] = {}
+    openings = {}
     for post in kept:
         words = re.findall(r"[^\W_]+(?:[-'’][^\W_]+)*", post.text.partition("\n")[0])
         if len(words) >= 6:

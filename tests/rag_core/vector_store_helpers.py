@@ -22,12 +22,7 @@ _AIR = bytes(1 << 18)
 def point(number: int, *vector: float, chat: int = -1, part: int = 0, **fields: object) -> VectorPoint:
     """A point of a post; `fields` are those of VectorPoint."""
     place = PassageRef(PostKey(chat, number), part, 0, 10)
-    values = {
-        "date": DAY,
-        "lang": "ru",
-        "text_hash": f"hash of {chat} {number} {part}",
-        **fields,
-    }
+    values = {"date": DAY, "lang": "ru", "text_hash": f"hash of {chat} {number} {part}", **fields}
     return VectorPoint(place, vector=np.array(vector, np.float32), **values)  # type: ignore[arg-type]
 
 

@@ -1,15 +1,10 @@
 """Other programs ask over HTTP: MCP by the official client, POST /ask by plain HTTP, with tokens made in the chat."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
 import socket
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -18,7 +13,6 @@ from program import call, connect, find_free_address
 from pydantic import ValidationError
 from slow_model import SlowLlm, use_writer
 
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.settings import McpSettings
 from rag_core.errors import SettingsWrong
@@ -32,17 +26,17 @@ FERRY = "When does the ferry to Owl Island leave?"
 
 
 @pytest.fixture
-def address() -> str:
+def address():
     return find_free_address()
 
 
 @pytest.fixture
-async def served(live: Any, address: str) -> AsyncIterator[str]:
+async def served(live, address):
     async with live(sections={"mcp": {"listen": address}}):
         yield address
 
 
-async def post(address: str, token: str, body: object, **headers: str) -> tuple[int, Any]:
+async def post(address, token, body, **headers):
     given = {"Authorization": f"Bearer {token}"} if token else {}
     async with (
         aiohttp.ClientSession() as session,
@@ -51,19 +45,19 @@ async def post(address: str, token: str, body: object, **headers: str) -> tuple[
         return response.status, await response.json()
 
 
-async def make_token(sandbox: Sandbox, who: int | str = "", name: str = "Claude") -> str:
+async def make_token(sandbox, who="", name="Claude"):
     """Made by the admin in the chat, as the message shows it."""
     text = await say_text(sandbox, ADMIN, f"/token {name} {who}".strip())
     return str(re.findall(r"Bearer (cg_\S+)\"", text)[0])
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])  # with and without the handshake of earlier versions
-async def test_a_client_lists_and_calls_every_tool(sandbox: Sandbox, served: str, mode: str) -> None:
+async def test_a_client_lists_and_calls_every_tool(sandbox, served, mode):
     token = await make_token(sandbox, OTTO)
     async with connect(served, token, mode) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
 
-        async def use(tool: str, **given: object) -> Any:
+        async def use(tool, **given):
             return (await client.call_tool(tool, given)).structured_content
 
         answer, timeline = await use("ask", question=FERRY), await use("timeline", subject="ferry")
@@ -81,7 +75,7 @@ async def test_a_client_lists_and_calls_every_tool(sandbox: Sandbox, served: str
     assert checked["verdicts"][0]["citations"][0]["link"] == citation["link"]
 
 
-async def test_a_refusal_says_so_and_is_no_error(sandbox: Sandbox, served: str) -> None:
+async def test_a_refusal_says_so_and_is_no_error(sandbox, served):
     token = await make_token(sandbox, OTTO)
     answer = await call(served, token, "ask", question="Who painted the ceiling of the opera?")
     assert (answer["certainty"], answer["sentences"]) == ("none", [])
@@ -91,7 +85,7 @@ async def test_a_refusal_says_so_and_is_no_error(sandbox: Sandbox, served: str) 
     assert (await call(served, token, "ask", question="x" * 1001)).startswith("That is too long: 1,001")
 
 
-async def test_a_token_reads_what_its_person_may_read_at_that_moment(sandbox: Sandbox, served: str, home: Path) -> None:
+async def test_a_token_reads_what_its_person_may_read_at_that_moment(sandbox, served, home):
     await query_archive(home, lambda archive: channels.record_bot_joined(archive, CREW))
     set_chat_member(sandbox.world, CREW, RITA, "member", by=ADMIN)
     member, outsider, admin = (
@@ -117,9 +111,7 @@ UNKNOWN = "This token is unknown or revoked: ask an admin of the bot for another
 
 
 @pytest.mark.parametrize("kind", ["made up", "none", "revoked", "of another bot", "of a former admin", "no bearer"])
-async def test_a_token_that_does_not_count_gets_one_sentence(
-    sandbox: Sandbox, served: str, home: Path, tmp_path: Path, kind: str
-) -> None:
+async def test_a_token_that_does_not_count_gets_one_sentence(sandbox, served, home, tmp_path, kind):
     token, said = await make_token(sandbox, OTTO), UNKNOWN
     assert (await post(served, token, {"question": FERRY}))[0] == 200
     match kind:
@@ -148,7 +140,7 @@ async def test_a_token_that_does_not_count_gets_one_sentence(
     assert said in repr(failed.value)
 
 
-async def test_a_token_is_made_for_its_admin_or_somebody_else_who_is_told(sandbox: Sandbox, served: str) -> None:
+async def test_a_token_is_made_for_its_admin_or_somebody_else_who_is_told(sandbox, served):
     await sandbox.say(OTTO, "hello")
     await sandbox.replies(OTTO)
     await make_token(sandbox, OTTO, "Claude Code")
@@ -170,18 +162,14 @@ async def test_a_token_is_made_for_its_admin_or_somebody_else_who_is_told(sandbo
     assert (await say_text(sandbox, ADMIN, "/token " + "x" * 41)).startswith("Give the program a name")
 
 
-async def test_without_the_setting_no_port_is_open_and_no_token_is_made(
-    sandbox: Sandbox, live: Any, address: str
-) -> None:
+async def test_without_the_setting_no_port_is_open_and_no_token_is_made(sandbox, live, address):
     async with live():
         assert "MCP__LISTEN" in await say_text(sandbox, ADMIN, "/token Claude")
         with pytest.raises(aiohttp.ClientConnectorError):
             await post(address, "cg_x", {"question": FERRY})
 
 
-async def test_questions_count_as_those_of_the_person_and_admins_have_a_limit_here(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path, address: str
-) -> None:
+async def test_questions_count_as_those_of_the_person_and_admins_have_a_limit_here(sandbox, live, ask, home, address):
     async with live(reader_limit=2, sections={"mcp": {"listen": address}}):
         reader, admin = await make_token(sandbox, OTTO), await make_token(sandbox)
         await ask(OTTO, FERRY)
@@ -198,7 +186,7 @@ async def test_questions_count_as_those_of_the_person_and_admins_have_a_limit_he
             assert ("channels" in await call(address, admin, "list_channels")) == (number < 2)
 
 
-async def test_who_may_read_nothing_is_told_so(sandbox: Sandbox, served: str, home: Path) -> None:
+async def test_who_may_read_nothing_is_told_so(sandbox, served, home):
     # not at once: the bot in this process may be writing
     await query_archive(home, lambda archive: archive.execute("UPDATE channels SET visibility = 'admins'"))
     token, said = await make_token(sandbox, OTTO), "No channel is open to you yet. Ask the bot's admin to open one."
@@ -208,9 +196,7 @@ async def test_who_may_read_nothing_is_told_so(sandbox: Sandbox, served: str, ho
     assert await post(served, token, {"question": FERRY}) == (422, {"error": said})
 
 
-async def test_of_many_questions_at_once_a_few_wait_and_the_rest_is_refused(
-    sandbox: Sandbox, live: Any, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_many_questions_at_once_a_few_wait_and_the_rest_is_refused(sandbox, live, address, monkeypatch):
     use_writer(monkeypatch, SlowLlm("The ferry leaves at 7:30 [1].", 0.5))
     async with live(sections={"mcp": {"listen": address}}):
         many, other = await make_token(sandbox, OTTO), await make_token(sandbox, RITA)
@@ -221,9 +207,7 @@ async def test_of_many_questions_at_once_a_few_wait_and_the_rest_is_refused(
     assert {"error": "One moment, I am still busy with your last searches."} in [said for _, said in found]
 
 
-async def test_what_a_program_asked_is_the_persons_data_and_comes_to_no_chat(
-    sandbox: Sandbox, live: Any, home: Path, address: str
-) -> None:
+async def test_what_a_program_asked_is_the_persons_data_and_comes_to_no_chat(sandbox, live, home, address):
     async with live(sections={"mcp": {"listen": address}}):
         token = await make_token(sandbox, OTTO)
         await post(address, token, {"question": FERRY})
@@ -243,12 +227,12 @@ async def test_what_a_program_asked_is_the_persons_data_and_comes_to_no_chat(
         assert await post(address, token, {"question": FERRY}) == (401, {"error": UNKNOWN})
 
 
-async def sandbox_file(sandbox: Sandbox, text: str) -> bytes:
+async def sandbox_file(sandbox, text):
     reply = await say(sandbox, OTTO, text)
     return sandbox.world.files[reply["document"]["file_id"]].data
 
 
-async def test_an_answer_is_streamed_as_events(sandbox: Sandbox, served: str) -> None:
+async def test_an_answer_is_streamed_as_events(sandbox, served):
     token = await make_token(sandbox, OTTO)
     headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
     async with aiohttp.ClientSession(headers=headers) as session:
@@ -265,15 +249,15 @@ async def test_an_answer_is_streamed_as_events(sandbox: Sandbox, served: str) ->
 
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_a_draft_and_an_answer_are_checked_again_before_they_go_out(
-    sandbox: Sandbox, live: Any, home: Path, address: str, monkeypatch: pytest.MonkeyPatch, leaves: bool
-) -> None:
+    sandbox, live, home, address, monkeypatch, leaves
+):
     model = SlowLlm("The boathouse padlock opens with the digits 4417 [1].", 1.0)
     use_writer(monkeypatch, model)
     set_chat_member(sandbox.world, CREW, RITA, "member", by=ADMIN)
     await query_archive(home, lambda archive: channels.record_bot_joined(archive, CREW))
     async with live(sections={"mcp": {"listen": address}}):
         headers = {"Authorization": f"Bearer {await make_token(sandbox, RITA)}", "Accept": "text/event-stream"}
-        told = dict[str, Any]()
+        told = {}
         async with (
             aiohttp.ClientSession(headers=headers) as session,
             session.post(f"http://{address}/ask", json={"question": PADLOCK}) as response,
@@ -311,9 +295,7 @@ async def test_a_draft_and_an_answer_are_checked_again_before_they_go_out(
         ("/elsewhere", b"{}", {}, 404),
     ],
 )
-async def test_wrong_requests_are_refused_in_a_sentence_and_harm_nothing(
-    sandbox: Sandbox, served: str, path: str, body: bytes, headers: dict[str, str], status: int
-) -> None:
+async def test_wrong_requests_are_refused_in_a_sentence_and_harm_nothing(sandbox, served, path, body, headers, status):
     token = await make_token(sandbox, OTTO)
     given = {"Authorization": f"Bearer {token}", **headers}
     async with (
@@ -325,16 +307,14 @@ async def test_wrong_requests_are_refused_in_a_sentence_and_harm_nothing(
     assert (await post(served, token, {"question": FERRY}))[0] == 200
 
 
-async def test_a_port_that_is_taken_ends_the_start_with_a_sentence(live: Any, address: str) -> None:
+async def test_a_port_that_is_taken_ends_the_start_with_a_sentence(live, address):
     host, _, port = address.partition(":")
     with socket.create_server((host, int(port))), pytest.raises(SettingsWrong, match="choose another address or port"):
         async with live(sections={"mcp": {"listen": address}}):
             pass
 
 
-async def test_without_the_extra_the_start_ends_with_a_sentence(
-    live: Any, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_the_extra_the_start_ends_with_a_sentence(live, address, monkeypatch):
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     for name in ("bot.api.http_server", "bot.api.mcp_server"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -344,6 +324,6 @@ async def test_without_the_extra_the_start_ends_with_a_sentence(
 
 
 @pytest.mark.parametrize("listen", ["8770", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "http://127.0.0.1:1", ":1"])
-def test_an_address_without_host_or_port_is_refused(listen: str) -> None:
+def test_an_address_without_host_or_port_is_refused(listen):
     with pytest.raises(ValidationError, match="write an address and a port"):
         McpSettings(listen=listen)

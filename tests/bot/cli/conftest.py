@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -9,13 +6,13 @@ from bot.__main__ import main
 
 
 @pytest.fixture
-def export(root: Path, tmp_path: Path) -> Path:
+def export(root, tmp_path):
     """A folder with the result.json of a small channel of the samples."""
     return shutil.copytree(root / "bot" / "sandbox" / "channels" / "owl-hill", tmp_path / "export")
 
 
 @pytest.fixture(scope="session")
-def _imported_once(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _imported_once(root, tmp_path_factory):
     data = tmp_path_factory.mktemp("imported") / "data"
     export = root / "bot" / "sandbox" / "channels" / "owl-hill"
     with pytest.MonkeyPatch.context() as patch:
@@ -26,6 +23,6 @@ def _imported_once(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture
-def imported(_imported_once: Path, nowhere: Path) -> Path:
+def imported(_imported_once, nowhere):
     """A data folder of its own, named "data", with that channel imported."""
     return shutil.copytree(_imported_once, nowhere / "data")

@@ -1,19 +1,14 @@
 """`citegram ask` with a recipe, `verify`, `trace`, and questions of one's own channels."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
-from driver import ADMIN, CREW, HARBOUR, KILN, OTTO, Cli, save
+from driver import ADMIN, CREW, HARBOUR, KILN, OTTO, save
 
 from bot.cli import ask as ask_command
 from bot.cli.folder import open_archive
@@ -25,7 +20,7 @@ from rag_core.types import Post, PostKey
 
 
 @pytest.fixture
-def citegram(nowhere: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
+def citegram(nowhere, monkeypatch, run_command):
     """The command in a folder of its own, without settings and without a model."""
     monkeypatch.setenv("LLM__MODEL", "none")
     return partial(run_command, "--data", "data")
@@ -34,20 +29,20 @@ def citegram(nowhere: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -
 QUESTION = "Where does Tawny get its firmware?"
 
 
-def asked(citegram: Cli, *words: str) -> dict[str, Any]:
+def asked(citegram, *words):
     code, out, _ = citegram("ask", QUESTION, "--json", *words)
     assert code == 0
     return dict(json.loads(out))
 
 
-def test_a_recipe_can_be_asked_for(imported: Path, citegram: Cli) -> None:
+def test_a_recipe_can_be_asked_for(imported, citegram):
     assert asked(citegram, "--recipe", "agent")["recipe"] == "agent"
     fallen = asked(citegram, "--recipe", "council")  # it needs a model
     assert (fallen["recipe"], fallen["without"]) == ("direct", ["recipe"])
     assert citegram("ask", "Who?", "--recipe", "oracle")[0] == 2
 
 
-def test_the_trace_of_an_answer_can_be_seen_later(imported: Path, citegram: Cli) -> None:
+def test_the_trace_of_an_answer_can_be_seen_later(imported, citegram):
     given = asked(citegram)
     code, out, _ = citegram("trace", given["trace_id"])
     assert (code, out.splitlines()[0].split()[:2]) == (0, [given["trace_id"], "direct"])
@@ -62,9 +57,7 @@ def test_the_trace_of_an_answer_can_be_seen_later(imported: Path, citegram: Cli)
     )  # fmt: skip
 
 
-def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(
-    imported: Path, citegram: Cli, tmp_path: Path
-) -> None:
+def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(imported, citegram, tmp_path):
     code, out, _ = citegram("eval", "make", "mine", "--limit", "5")
     assert (code, out.startswith("Questions: 5. Next: citegram eval answers mine\nPosts with text to search: 80;")) == (
         0,
@@ -87,9 +80,7 @@ def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(
     assert found["agent"]["all"]["shown_right"] >= found["direct"]["all"]["shown_right"]
 
 
-def test_posts_without_values_are_asked_about_in_their_words_and_few_are_called_few(
-    imported: Path, citegram: Cli, tmp_path: Path
-) -> None:
+def test_posts_without_values_are_asked_about_in_their_words_and_few_are_called_few(imported, citegram, tmp_path):
     endings = "dok fel mar nit sop gul bez kaf lim pum".split()
     texts = [f"Yesterday bran{end} carried klem{end} over tors{end} beside vill{end}." for end in endings]
     with closing(sqlite3.connect(imported / "citegram.db")) as archive:
@@ -111,14 +102,12 @@ FERRY = "The ferry to Owl Island leaves at 7:30 every morning."
 LATE = "The ferry to Owl Island leaves at 9:15 every morning."
 SECRET = "The treasurer hid the silver trophy under the staircase."
 
-Run = Callable[..., Awaitable[str]]
-
 
 @pytest.fixture
-def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(home, capsys):
     """Runs the command in this process and gives what it printed."""
 
-    async def command(*words: str, code: int = 0) -> str:
+    async def command(*words, code=0):
         parser = argparse.ArgumentParser()
         ask_command.declare_verify(parser)
         given = {"data": {"dir": home}, "models": {"embedder": "none"}, "bot": {"admins": f"{ADMIN}"}}
@@ -131,11 +120,11 @@ def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     return command
 
 
-def without_ids(said: str) -> Any:
+def without_ids(said):
     return json.loads(said) | {"trace_id": ""}
 
 
-async def test_the_terminal_reads_every_channel_and_says_which_post_decides(run: Run) -> None:
+async def test_the_terminal_reads_every_channel_and_says_which_post_decides(run):
     assert (await run(FERRY)).startswith(f"“{FERRY}”\nThe posts say so\n  “The ferry to Owl Island leaves at 7:30")
     late = await run(LATE)
     assert "The posts say otherwise" in late
@@ -144,7 +133,7 @@ async def test_the_terminal_reads_every_channel_and_says_which_post_decides(run:
     assert (await run("A zeppelin flies to Bear Mountain.")).endswith("The posts do not say this\n")
 
 
-async def test_a_text_that_is_a_post_is_named_as_that_post(run: Run, home: Path) -> None:
+async def test_a_text_that_is_a_post_is_named_as_that_post(run, home):
     text = "The harbour kiosk sells hot soup for four euros a bowl."
     await save(home, Post(PostKey(HARBOUR, 200), datetime(2024, 5, 1, tzinfo=UTC), text))
     said = await run(text)
@@ -157,7 +146,7 @@ async def test_a_text_that_is_a_post_is_named_as_that_post(run: Run, home: Path)
     assert json.loads(await run("The harbour kiosk sells hot soup.", "--json"))["same"] is None
 
 
-async def test_json_is_one_object_and_the_trace_is_asked_for(run: Run) -> None:
+async def test_json_is_one_object_and_the_trace_is_asked_for(run):
     many = " ".join(f"The ferry number {n} to Owl Island carries {n + 40} dogs." for n in range(11))
     assert (await run(many)).endswith("I did not check 3 more statements. Send them separately.\n")
     plain, traced = json.loads(await run(LATE, "--json")), json.loads(await run(LATE, "--json", "--trace"))
@@ -169,7 +158,7 @@ async def test_json_is_one_object_and_the_trace_is_asked_for(run: Run) -> None:
     assert any(" ms " in line for line in (await run(LATE, "--trace")).splitlines())
 
 
-async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: Any, home: Path) -> None:
+async def test_beside_a_running_bot_the_verdicts_are_the_same(run, live, home):
     texts = [FERRY, LATE, SECRET, f"{FERRY} {SECRET}"]
     alone = [without_ids(await run(text, "--json")) for text in texts]
     async with live():
@@ -179,12 +168,12 @@ async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: An
     assert beside == alone
 
 
-async def test_an_admins_set_of_channels_narrows_the_terminal_as_the_chat(run: Run, live: Any, home: Path) -> None:
+async def test_an_admins_set_of_channels_narrows_the_terminal_as_the_chat(run, live, home):
     async with open_archive(home) as archive:
         await save_channel_sets(archive, ADMIN, {"crew": [CREW], "boats": [HARBOUR, KILN]})
         await save_channel_sets(archive, OTTO, {"mine": [CREW]})
 
-    async def see_sets() -> None:
+    async def see_sets():
         assert "The posts say so" in await run(FERRY, "--set", "Boats")
         for words in ((FERRY, "--set", "crew"), (f"in crew: {FERRY}",)):
             assert (await run(*words)).endswith("The posts do not say this\n")

@@ -1,7 +1,5 @@
 """The `citegram` command as a person meets it: what it prints, where, and its exit code."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -17,19 +15,17 @@ import sys
 import time
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 import pytest
-from driver import Cli, CommandResult
 
-from bot.__main__ import COMMANDS, CommandParser, build_parser, main
+from bot.__main__ import COMMANDS, build_parser, main
 
 
 @pytest.fixture
-def citegram(nowhere: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def citegram(nowhere, run_command, monkeypatch):
     """Run the command with data in ./data, which is named unless `folder` is false; progress bars are no output."""
 
-    def run(*words: object, stdin: str = "", folder: bool = True) -> CommandResult:
+    def run(*words, stdin="", folder=True):
         monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
         return run_command(*(("--data", "data") if folder else ()), *words)
 
@@ -39,7 +35,7 @@ def citegram(nowhere: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch) -
 # import
 
 
-def test_importing_twice_adds_nothing(citegram: Cli, export: Path) -> None:
+def test_importing_twice_adds_nothing(citegram, export):
     told = citegram("import", export).out
     assert told.startswith("Owl Hill Observers 🔭: 84 new, 0 edited, 0 unchanged, 4 skipped, 0 deleted.")
     assert "--username" in told
@@ -50,7 +46,7 @@ def test_importing_twice_adds_nothing(citegram: Cli, export: Path) -> None:
     assert (again.code, again.json()) == (0, first | {"new": 0, "unchanged": 84})
 
 
-def test_an_import_says_how_many_posts_are_searched_which_is_how_many_are_counted(citegram: Cli, export: Path) -> None:
+def test_an_import_says_how_many_posts_are_searched_which_is_how_many_are_counted(citegram, export):
     file = export / "result.json"
     chat = json.loads(file.read_text(encoding="utf-8"))
     picture = chat["messages"][-1] | {"text": "", "text_entities": [], "type": "message", "photo": "photos/1.jpg"}
@@ -62,7 +58,7 @@ def test_an_import_says_how_many_posts_are_searched_which_is_how_many_are_counte
     assert citegram("ask", "How many posts are there?").out.startswith(f"{searched[1]} posts: ")
 
 
-def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cli, imported: Path) -> None:
+def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram, imported):
     wrong = imported.parent / "wrong.json"
     assert citegram("import", wrong).is_one_sentence()
     for raw in (b"", b"PK\x03\x04", b"{", b"[1, 2]", b'{"name": "x"}', b"\xff\xfe\x00", b"[" * 20_000):
@@ -79,7 +75,7 @@ def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cli, importe
     ["", "nonsense", "ask", "ask ''", "verify ' '", "import", "import x --visibility everybody", "eval everything .",
      "eval answers", "eval answers . --limit 0", "eval answers . --limit many", "demo --port door"],
 )  # fmt: skip
-def test_wrong_use_is_exit_code_2_with_the_usage(citegram: Cli, words: str) -> None:
+def test_wrong_use_is_exit_code_2_with_the_usage(citegram, words):
     said = citegram(*shlex.split(words))
     assert said.code == 2
     assert said.err.startswith("usage: citegram")
@@ -95,19 +91,19 @@ def test_wrong_use_is_exit_code_2_with_the_usage(citegram: Cli, words: str) -> N
         (["eval", "anwers", "x"], "answers"),
     ],
 )
-def test_a_misspelt_word_is_answered_with_the_nearest_one(citegram: Cli, words: list[str], meant: str) -> None:
+def test_a_misspelt_word_is_answered_with_the_nearest_one(citegram, words, meant):
     said = citegram(*words)
     assert (said.code, said.err.strip().endswith(f"did you mean {meant}?")) == (2, True)
 
 
 @pytest.mark.parametrize("words", [["ask", "x", "--data", "data"], ["models", "list", "-v"]])
-def test_an_option_of_all_commands_is_to_be_put_before_the_command(citegram: Cli, words: list[str]) -> None:
+def test_an_option_of_all_commands_is_to_be_put_before_the_command(citegram, words):
     said = citegram(*words)
     assert (said.code, f"put {words[2]} before the command: citegram {words[2]}" in said.err) == (2, True)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_can_be_given(citegram: Cli, name: str) -> None:
+def test_every_example_can_be_given(citegram, name):
     shown = citegram(name, "--help").out
     for example in COMMANDS[name].examples:
         assert f"  citegram {example}" in shown
@@ -115,7 +111,7 @@ def test_every_example_can_be_given(citegram: Cli, name: str) -> None:
         assert build_parser(words).parse_args(words).run
 
 
-def parsers() -> dict[str, CommandParser]:
+def parsers():
     found = {"": build_parser(tuple(COMMANDS))}
     for path in ("", *COMMANDS):
         found |= {f"{path} {name}".strip(): one for name, one in found[path].list_subparsers().items()}
@@ -123,9 +119,7 @@ def parsers() -> dict[str, CommandParser]:
 
 
 @pytest.mark.parametrize(("path", "parser"), parsers().items())
-def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written(
-    path: str, parser: CommandParser
-) -> None:
+def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written(path, parser):
     shown = parser.format_help()
     assert f"\n  citegram {path}" in shown.partition("\nexamples:")[2]
     for action in parser._actions:
@@ -135,7 +129,7 @@ def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written(
             assert "default: " in (action.help or ""), action.option_strings
 
 
-def test_a_shell_completes_commands_and_options(citegram: Cli, tmp_path: Path) -> None:
+def test_a_shell_completes_commands_and_options(citegram, tmp_path):
     script = citegram("completion", "bash").out
     for line, expected in (
         ("citegram im", "import"),
@@ -148,7 +142,7 @@ def test_a_shell_completes_commands_and_options(citegram: Cli, tmp_path: Path) -
         assert done.stdout.split() == [expected]
 
 
-def test_help_costs_little_processor_time(root: Path) -> None:
+def test_help_costs_little_processor_time(root):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "bot", "--help"], cwd=root, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -156,9 +150,7 @@ def test_help_costs_little_processor_time(root: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("ask", "ferry"), ("demo", "--once", "x"), ("run",)])
-def test_a_folder_or_a_setting_that_cannot_be_used_is_one_sentence(
-    citegram: Cli, nowhere: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_or_a_setting_that_cannot_be_used_is_one_sentence(citegram, nowhere, command, monkeypatch):
     (nowhere / "data").write_text("a file")
     assert citegram(*command).is_one_sentence()
     monkeypatch.setenv("ANSWER__COVERAGE", "much")
@@ -180,25 +172,25 @@ def test_a_folder_or_a_setting_that_cannot_be_used_is_one_sentence(
         "restore",
     ],
 )
-def test_a_folder_that_was_mistyped_is_not_made(citegram: Cli, nowhere: Path, command: str) -> None:
+def test_a_folder_that_was_mistyped_is_not_made(citegram, nowhere, command):
     said = citegram(*command.split())
     assert "--data" in said.err + said.out
     assert said.is_one_sentence() or command == "doctor"
     assert not (nowhere / "data").exists()
 
 
-def test_the_bot_without_a_token_says_what_to_do_before_anything_is_made(citegram: Cli, nowhere: Path) -> None:
+def test_the_bot_without_a_token_says_what_to_do_before_anything_is_made(citegram, nowhere):
     said = citegram("run")
     assert said.is_one_sentence() and said.err.startswith("BOT__TOKEN is empty")
     assert not (nowhere / "data").exists()
 
 
-def test_a_backup_that_is_not_there_is_one_sentence(citegram: Cli, nowhere: Path) -> None:
+def test_a_backup_that_is_not_there_is_one_sentence(citegram, nowhere):
     assert citegram("restore", "nofile.db").err == "There is no file nofile.db.\n"
     assert not (nowhere / "data").exists()
 
 
-def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Path, root: Path) -> None:
+def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere, root):
     words = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "import", str(nowhere / "none.json")]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
@@ -209,9 +201,7 @@ def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.4, 0.8, 1.6, 3.2])
-def test_ctrl_c_at_start_is_one_line(
-    nowhere: Path, root: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
+def test_ctrl_c_at_start_is_one_line(nowhere, root, monkeypatch, seconds):
     """The modules of this command take about a second to import."""
     monkeypatch.setenv("BOT__TOKEN", "123456:" + "A" * 35)
     monkeypatch.setenv("BOT__API", "http://127.0.0.1:9")
@@ -226,7 +216,7 @@ def test_ctrl_c_at_start_is_one_line(
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_an_import_says_that_what_was_read_is_kept(nowhere: Path, root: Path) -> None:
+def test_ctrl_c_in_an_import_says_that_what_was_read_is_kept(nowhere, root):
     export, texts = nowhere / "result.json", [f"The ferry number {n} sails at seven." for n in range(40_000)]
     messages = [
         {"id": n, "type": "message", "date_unixtime": str(1735725600 + n), "from": "A", "from_id": "channel1",
@@ -246,7 +236,7 @@ def test_ctrl_c_in_an_import_says_that_what_was_read_is_kept(nowhere: Path, root
     assert 0 < count_rows(nowhere / "data" / "citegram.db") < 40_000
 
 
-def count_rows(archive: Path) -> int:
+def count_rows(archive):
     try:
         with closing(sqlite3.connect(f"{archive.as_uri()}?mode=ro", uri=True)) as connection:
             return int(connection.execute("SELECT count(*) FROM posts").fetchone()[0])
@@ -254,7 +244,7 @@ def count_rows(archive: Path) -> int:
         return 0
 
 
-def test_output_that_nobody_reads_to_its_end_leaves_no_traceback(nowhere: Path, root: Path) -> None:
+def test_output_that_nobody_reads_to_its_end_leaves_no_traceback(nowhere, root):
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "models", "list"]
@@ -285,12 +275,12 @@ print(json.dumps([code, time.process_time(), sorted(sys.modules)]))
 
 
 @pytest.fixture
-def asked(citegram: Cli, imported: Path) -> Cli:
+def asked(citegram, imported):
     """The command with a channel imported."""
     return citegram
 
 
-def test_a_question_loads_what_it_needs_and_costs_a_few_starts_of_python(asked: Cli, nowhere: Path, root: Path) -> None:
+def test_a_question_loads_what_it_needs_and_costs_a_few_starts_of_python(asked, nowhere, root):
     asked("ask", "ferry")  # now the indexes are up to date
     words = ["-c", MEASURED, "--data", str(nowhere / "data"), "ask", "What is the earliest mention of Ilse Brandt?"]
     run = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=60, check=True)
@@ -308,7 +298,7 @@ def test_a_question_loads_what_it_needs_and_costs_a_few_starts_of_python(asked: 
     assert starts < MOST_STARTS
 
 
-def test_an_answer_is_printed_with_its_sources(asked: Cli) -> None:
+def test_an_answer_is_printed_with_its_sources(asked):
     said = asked("ask", "What is the earliest mention of Ilse Brandt?")
     assert said.code == 0
     first, _, source = said.out.replace("\u202f", " ").strip().splitlines()
@@ -317,7 +307,7 @@ def test_an_answer_is_printed_with_its_sources(asked: Cli) -> None:
     assert source.startswith("[1] https://t.me/owl_hill/84  Owl Hill Observers 🔭, 20 November 2025")
 
 
-def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cli) -> None:
+def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked):
     for words in ((), ("-",)):
         said = asked("ask", *words, stdin="Кто первым упомянул музей телескопов на Занзибаре?\n")
         assert said.code == 0
@@ -331,7 +321,7 @@ def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cli) 
     assert (claim.code, claim.out.splitlines()[0]) == (0, "“A zeppelin flies to Bear Mountain.”")
 
 
-def test_a_refusal_shows_the_nearest_posts_with_their_words_below_their_links(asked: Cli) -> None:
+def test_a_refusal_shows_the_nearest_posts_with_their_words_below_their_links(asked):
     said = asked("ask", "What does the telescope museum of Zanzibar show?")
     lines = said.out.splitlines()
     assert (said.code, lines[0].startswith("I found no clear answer. Similar posts:")) == (0, True)
@@ -341,11 +331,11 @@ def test_a_refusal_shows_the_nearest_posts_with_their_words_below_their_links(as
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def test_colors_are_for_a_terminal_that_may_have_them(asked: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_for_a_terminal_that_may_have_them(asked, monkeypatch):
     question = ("ask", "What is the earliest mention of Ilse Brandt?")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -358,9 +348,7 @@ def test_colors_are_for_a_terminal_that_may_have_them(asked: Cli, monkeypatch: p
         assert ("\033[36m[1]\033[0m" in terminal.getvalue()) == colors, name
 
 
-def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(
-    citegram: Cli, export: Path, nowhere: Path
-) -> None:
+def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(citegram, export, nowhere):
     for question, folder in (("What is the earliest mention?", f" {nowhere / 'data'}:"), ("Кто мэр?", "В папке ")):
         said = citegram("ask", question, folder=False)
         assert said.is_one_sentence() and folder in said.err and "citegram import" in said.err
@@ -374,7 +362,7 @@ def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(
     assert citegram("ask", "It snows.", folder=False).err == "(folder: data)\n"
 
 
-def test_a_chat_remembers_until_a_new_one_begins(asked: Cli) -> None:
+def test_a_chat_remembers_until_a_new_one_begins(asked):
     first = ["hi", "How many posts mention Tawny in 2026?", "and in 2025?"]
     then = ["/new", "and in 2025?", "/nonsense", "/quit", "How many posts mention Tawny?"]
     said = asked("chat", stdin="\n".join(first + then))
@@ -388,7 +376,7 @@ def test_a_chat_remembers_until_a_new_one_begins(asked: Cli) -> None:
     assert fresh.count("starts a new conversation") == 1  # in place of an unknown command; /quit ended the rest
 
 
-def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
+def test_an_answer_as_json_is_one_object(asked):
     given = asked("ask", "How many posts mention Tawny?", "--json").json()
     answered = "refused sentences nearest addresses certainty confidence judged recipe model without trace_id "
     assert set(given) == set(f"{answered}actions missing".split())
@@ -401,7 +389,7 @@ def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
     assert (refused["refused"], refused["sentences"]) == (True, [])
 
 
-def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cli, export: Path) -> None:
+def test_a_count_is_the_number_of_posts_that_hold_the_word(asked, export):
     messages = json.loads((export / "result.json").read_text(encoding="utf-8"))["messages"]
     texts = ["".join(e["text"] for e in m.get("text_entities", ())) for m in messages if m["type"] == "message"]
     expected = sum("Tawny" in text or "tawny" in text for text in texts)
@@ -412,13 +400,13 @@ def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cli, export: P
 @pytest.mark.parametrize(
     ("question", "one"), [("What is the last post?", True), ("последний пост", True), ("last posts", False)]
 )
-def test_the_last_post_is_one(asked: Cli, question: str, one: bool) -> None:
+def test_the_last_post_is_one(asked, question, one):
     first, *others = asked("ask", question, "--json").json()["sentences"]
     assert first["citations"][0]["link"] == "https://t.me/owl_hill/159"
     assert (not others) == one
 
 
-def test_a_trace_has_stages_timings_and_counts(asked: Cli) -> None:
+def test_a_trace_has_stages_timings_and_counts(asked):
     question = "What does the telescope museum of Zanzibar show?"
     stages, _, results = asked("ask", question, "--trace").out.partition("\n--- ")
     assert results.startswith("plan\n") and "--- search" in results
@@ -430,7 +418,7 @@ def test_a_trace_has_stages_timings_and_counts(asked: Cli) -> None:
     assert [span["stage"] for span in traced][-3:] == ["rank", "extract", "cite"]
 
 
-def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cli, export: Path) -> None:
+def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram, export):
     file = export / "result.json"
     chat = json.loads(file.read_text(encoding="utf-8"))
     chat["name"] = "Owl \x1b[31mHill\u202e"
@@ -447,7 +435,7 @@ def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cli, exp
     assert not set("\x1b\x07\x9b\u202e\u2028") & set("".join(each.out + each.err for each in said))
 
 
-def test_a_digest_of_quiet_days_names_the_last_post_and_a_number_of_days_that_has_some(asked: Cli) -> None:
+def test_a_digest_of_quiet_days_names_the_last_post_and_a_number_of_days_that_has_some(asked):
     with closing(sqlite3.connect("data/citegram.db")) as archive, archive:
         archive.execute("UPDATE posts SET date = date - 86400 * (365 + (SELECT max(date) FROM posts) / 86400 - ?)",
                         (time.time() // 86400,))  # fmt: skip
@@ -462,13 +450,13 @@ def test_a_digest_of_quiet_days_names_the_last_post_and_a_number_of_days_that_ha
 # doctor
 
 
-def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cli) -> None:
+def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram):
     said = citegram("doctor")
     assert (said.code, said.out.splitlines()[-1].startswith("Nothing is set up yet. Next: citegram init")) == (0, True)
     assert "bar for answers" not in said.out
 
 
-def test_the_doctor_finds_what_is_wrong(asked: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_finds_what_is_wrong(asked, monkeypatch):
     with sqlite3.connect("data/citegram.db") as archive:
         archive.execute("INSERT INTO updates VALUES (1, 1, 'message', '{}', 'poison', 'odd', 0, NULL)")
     archive.close()
@@ -484,7 +472,7 @@ def test_the_doctor_finds_what_is_wrong(asked: Cli, monkeypatch: pytest.MonkeyPa
     assert "no token at all" not in said.out + said.err
 
 
-def test_the_doctor_tells_of_jobs_and_of_a_rebuild(asked: Cli) -> None:
+def test_the_doctor_tells_of_jobs_and_of_a_rebuild(asked):
     with sqlite3.connect("data/citegram.db") as archive:
         archive.execute("INSERT INTO jobs (name, ran_at, runs, said) VALUES ('gaps', 0, 1, 'nothing missed')")
         archive.execute("INSERT INTO rebuilds (state, asked_at, done, total) VALUES ('running', 0, 3, 84)")
@@ -505,7 +493,7 @@ def test_the_doctor_tells_of_jobs_and_of_a_rebuild(asked: Cli) -> None:
 # demo
 
 
-def test_the_demo_answers_one_question_through_the_whole_bot(citegram: Cli) -> None:
+def test_the_demo_answers_one_question_through_the_whole_bot(citegram):
     assert citegram("demo", "--once", " ").is_one_sentence()
     said = citegram("demo", "--once", "What is the earliest mention of Ilse Brandt?")
     assert said.code == 0

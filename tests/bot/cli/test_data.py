@@ -1,26 +1,22 @@
 """`citegram backup`, `restore`, `history`, `reindex`, and `import` of a real export."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil
 import sqlite3
 from contextlib import closing
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
-from driver import KILN, Cli, query_archive
-from fake_mtproto_server import CHAT_ID, TelegramServer, serve
+from driver import KILN, query_archive
+from fake_mtproto_server import CHAT_ID, serve
 from telethon import errors
 
 from bot.__main__ import main
 from bot.data_folder import lock_data_folder
 from ingest.history import PacedSource
 from rag_core.engine import load_or_make_lexical_index
-from rag_core.storage import Archive, channels, index_state
+from rag_core.storage import channels, index_state
 from rag_core.storage.backups import list_backups
 from rag_core.types import Channel, Visibility
 
@@ -28,18 +24,16 @@ pytestmark = pytest.mark.usefixtures("nowhere")
 
 
 @pytest.fixture
-def citegram(home: Path, nowhere: Path, run_command: Cli) -> Cli:
+def citegram(home, nowhere, run_command):
     return partial(run_command, "--data", home)
 
 
-def count(home: Path) -> int:
+def count(home):
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         return int(archive.execute("SELECT count(*) FROM posts").fetchone()[0])
 
 
-def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(
-    citegram: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(citegram, home, monkeypatch):
     monkeypatch.setenv("DATA__BACKUPS", "2")
     with lock_data_folder(home):
         for _ in range(3):
@@ -50,7 +44,7 @@ def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(
     assert str(kept[0]) in out
 
 
-def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(citegram: Cli, home: Path) -> None:
+def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(citegram, home):
     citegram("backup")
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         archive.execute("DELETE FROM posts")
@@ -64,7 +58,7 @@ def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(cite
     assert "7:30" in out
 
 
-def test_a_chosen_backup_is_put_back(citegram: Cli, home: Path, tmp_path: Path) -> None:
+def test_a_chosen_backup_is_put_back(citegram, home, tmp_path):
     citegram("backup")
     elsewhere = list_backups(home)[0].rename(tmp_path / "mine.db")
     (home / "citegram.db").unlink()
@@ -75,7 +69,7 @@ def test_a_chosen_backup_is_put_back(citegram: Cli, home: Path, tmp_path: Path) 
     assert count(home) == 12
 
 
-def test_a_restored_archive_has_no_trigger_or_view_of_others(citegram: Cli, home: Path, tmp_path: Path) -> None:
+def test_a_restored_archive_has_no_trigger_or_view_of_others(citegram, home, tmp_path):
     shutil.copy(home / "citegram.db", tmp_path / "evil.db")
     listing = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view') ORDER BY name"
     with closing(sqlite3.connect(tmp_path / "evil.db")) as archive:
@@ -90,9 +84,7 @@ def test_a_restored_archive_has_no_trigger_or_view_of_others(citegram: Cli, home
         assert archive.execute(listing).fetchall() == own[1:]
 
 
-def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_links(
-    citegram: Cli, home: Path, tmp_path: Path
-) -> None:
+def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_links(citegram, home, tmp_path):
     questions = ("When does the ferry to Owl Island leave?", "Когда открывается запись на курс керамики?")
     before = [citegram("ask", question) for question in questions]
     for said, link in zip(before, ("https://t.me/harbour_news/10", "https://t.me/pech_i_glina/10"), strict=True):
@@ -105,7 +97,7 @@ def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_lin
     assert [citegram("ask", question) for question in questions] == before
 
 
-def test_a_restore_needs_the_folder_for_itself(citegram: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_needs_the_folder_for_itself(citegram, home, monkeypatch):
     monkeypatch.setattr("bot.control._CONNECT_TIMEOUT_SECONDS", 0.1)
     said = citegram("restore")
     assert said.is_one_sentence() and said.err.startswith("There is no backup in")
@@ -116,7 +108,7 @@ def test_a_restore_needs_the_folder_for_itself(citegram: Cli, home: Path, monkey
     assert not list(home.glob("citegram-before-*"))
 
 
-def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram: Cli, home: Path) -> None:
+def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram, home):
     citegram("backup")
     file = home / "citegram.db"
     pages = bytearray(file.read_bytes())
@@ -134,7 +126,7 @@ GROUP_ID = CHAT_ID - 1
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
+def server(monkeypatch):
     """Telegram below the client library, asked without pauses."""
     quick = partial(PacedSource, sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
     monkeypatch.setattr("ingest.history.PacedSource", quick)
@@ -142,10 +134,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
 
 
 @pytest.fixture
-async def bakery(home: Path) -> Path:
+async def bakery(home):
     """A channel that the bot is in and has no posts of, and an approved group."""
 
-    async def save(archive: Archive) -> None:
+    async def save(archive):
         await channels.save_channel(archive, Channel(CHAT_ID, "Bakery", "bakery", visibility=Visibility.PUBLIC))
         await channels.save_channel(archive, Channel(GROUP_ID, "Bakers", kind="supergroup"))
         await channels.record_bot_joined(archive, CHAT_ID)
@@ -154,9 +146,7 @@ async def bakery(home: Path) -> Path:
     return home
 
 
-def test_the_terminal_fetches_alone_and_lists(
-    bakery: Path, server: TelegramServer, run_command: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_terminal_fetches_alone_and_lists(bakery, server, run_command, monkeypatch):
     server.post(*range(1, 151))
     told = run_command("--data", str(bakery), "history", "begin", "@bakery")
     assert told.is_one_sentence() and "HISTORY__API_ID" in told.err
@@ -177,20 +167,20 @@ def test_the_terminal_fetches_alone_and_lists(
     assert "administrator" in run_command("--data", str(bakery), "history", "estimate", "@bakery").err
 
 
-def states(home: Path) -> list[tuple[int | None, str]]:
+def states(home):
     """Scope and state of every rebuild."""
 
     rows = query_archive(home, lambda archive: archive.rows("SELECT chat_id, state FROM rebuilds ORDER BY id"))
     return [tuple(row) for row in asyncio.run(rows)]
 
 
-def begin(home: Path, chat_id: int | None) -> None:
+def begin(home, chat_id):
     """A rebuild of a process that is gone."""
 
     asyncio.run(query_archive(home, lambda archive: index_state.begin_rebuild(archive, chat_id)))
 
 
-def test_alone_it_rebuilds_everything_or_one_channel(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_alone_it_rebuilds_everything_or_one_channel(home, capsys):
     assert main(["--data", str(home), "reindex", "--channel", "@nobody"]) == 1
     assert capsys.readouterr().err == "There is no channel @nobody here: check its @name, link, id or title.\n"
     for extra in ([], ["--channel", "@pech_i_glina"]):
@@ -204,7 +194,7 @@ def test_alone_it_rebuilds_everything_or_one_channel(home: Path, capsys: pytest.
     assert len(asyncio.run(query_archive(home, load_or_make_lexical_index))) == 12
 
 
-def test_what_was_interrupted_comes_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_interrupted_comes_first(home, capsys):
     begin(home, None)
     assert main(["--data", str(home), "reindex", "--channel", str(KILN)]) == 0
     assert "A rebuild was interrupted: it goes on." in capsys.readouterr().err
@@ -214,7 +204,7 @@ def test_what_was_interrupted_comes_first(home: Path, capsys: pytest.CaptureFixt
     assert states(home) == [(None, "done"), (KILN, "done"), (None, "done")]
 
 
-async def test_beside_the_bot_the_bot_does_it(live: Any, home: Path, run_command: Cli) -> None:
+async def test_beside_the_bot_the_bot_does_it(live, home, run_command):
     async with live():
         said = await asyncio.to_thread(run_command, "--data", home, "reindex", "--channel", "@harbour_news")
         found = await asyncio.to_thread(run_command, "--data", home, "ask", "When does the ferry to Owl Island leave?")
@@ -223,9 +213,7 @@ async def test_beside_the_bot_the_bot_does_it(live: Any, home: Path, run_command
     assert "7:30" in found.out
 
 
-def test_an_export_is_searched_and_one_in_html_is_refused_in_a_sentence(
-    shared_data: Path, nowhere: Path, run_command: Cli
-) -> None:
+def test_an_export_is_searched_and_one_in_html_is_refused_in_a_sentence(shared_data, nowhere, run_command):
     citegram = partial(run_command, "--data", "data")
     folder = shared_data / "tg_export_en"  # a real one
     said = citegram("import", folder / "html")

@@ -1,7 +1,5 @@
 """`citegram demo` beside itself: one demo a folder, the next free port, and a question for the one that runs."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import shutil
@@ -11,11 +9,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, TextIO
 
 import pytest
 from driven_sandbox import DrivenSandbox
-from driver import Cli
 
 from bot.cli.folder import show_progress_bar
 from bot.data_folder import take_lock
@@ -25,9 +21,7 @@ ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"
 
 
-def test_a_second_demo_of_a_folder_uses_the_first(
-    tmp_path: Path, root: Path, run_command: Cli, monkeypatch: Any
-) -> None:
+def test_a_second_demo_of_a_folder_uses_the_first(tmp_path, root, run_command, monkeypatch):
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
@@ -38,7 +32,7 @@ def test_a_second_demo_of_a_folder_uses_the_first(
     words = [sys.executable, "-m", "bot", "--data", str(tmp_path), "demo", "--port", "0"]
     pipe = subprocess.PIPE
 
-    def try_then_let_the_first_go_on(file: TextIO) -> str | None:
+    def try_then_let_the_first_go_on(file):
         address = take_lock(file)
         first.send_signal(signal.SIGCONT)
         return address
@@ -46,7 +40,6 @@ def test_a_second_demo_of_a_folder_uses_the_first(
     with subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as first:
         try:
             # it has claimed the folder; the other one, of this process, waits for it and says where it is
-            assert first.stderr
             assert first.stderr.readline().startswith("Setting up the sample channels")
             first.send_signal(signal.SIGSTOP)
             monkeypatch.setattr("bot.cli.demo.take_lock", try_then_let_the_first_go_on)
@@ -86,7 +79,7 @@ esac
 
 
 @pytest.mark.slow
-async def test_an_installation_tells_how_far_it_is(tmp_path: Path) -> None:
+async def test_an_installation_tells_how_far_it_is(tmp_path):
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns("pictures"))
@@ -103,7 +96,7 @@ async def test_an_installation_tells_how_far_it_is(tmp_path: Path) -> None:
         assert line in said
 
 
-async def test_two_makes_at_once_set_up_one_after_the_other(tmp_path: Path) -> None:
+async def test_two_makes_at_once_set_up_one_after_the_other(tmp_path):
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns("pictures"))
@@ -123,13 +116,13 @@ async def test_two_makes_at_once_set_up_one_after_the_other(tmp_path: Path) -> N
     assert all("Installed." in one for one in said)
 
 
-def test_a_run_begins_above_the_update_ids_of_the_one_before() -> None:
+def test_a_run_begins_above_the_update_ids_of_the_one_before():
     before = Sandbox(clock=lambda: 1.8e9).world.queue
     before.push_raw({"message": {}})
     assert Sandbox(clock=lambda: 1.8e9 + 0.3).world.queue.next_id >= before.next_id
 
 
-async def test_the_page_takes_the_next_free_port() -> None:
+async def test_the_page_takes_the_next_free_port():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         sandbox = DrivenSandbox()
@@ -141,9 +134,9 @@ async def test_the_page_takes_the_next_free_port() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_bars_are_for_terminals(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+def test_bars_are_for_terminals(monkeypatch, terminal):
     shown = io.StringIO()
-    shown.isatty = lambda: terminal  # type: ignore[method-assign]
+    shown.isatty = lambda: terminal
     monkeypatch.setattr(sys, "stderr", shown)
     with show_progress_bar("embed") as moved:
         time.sleep(1.1)  # work that takes under a second shows nothing

@@ -1,14 +1,11 @@
 """`citegram eval` as a person meets it: one way or several, tables and figures; talk, follow-ups and the judge."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from driver import Cli, write_rows
+from driver import write_rows
 
 from bot.evaluation.measures import JudgedSentence, compute_auc, compute_judge_metrics
 from rag_core.errors import StageTimeout
@@ -29,24 +26,22 @@ MAYOR = {"id": "q4", "text": "Who is the mayor of Paris?", "relevant": [], "answ
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     return written(tmp_path / "tiny", HOW_MANY, JAM, MAYOR)
 
 
-def written(folder: Path, *queries: dict[str, Any]) -> Path:
+def written(folder, *queries):
     write_rows(folder / "corpus.jsonl", CORPUS)
     write_rows(folder / "queries.jsonl", queries)
     return folder
 
 
-def figures() -> Any:
+def figures():
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("what", ["answers", "retrieval"])
-def test_a_question_without_time_is_refused_and_the_next_is_asked(
-    what: str, evaluate: Cli, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_without_time_is_refused_and_the_next_is_asked(what, evaluate, data, monkeypatch):
     monkeypatch.setattr("bot.evaluation.measures.choose_recipe", run_out_of_time)
     monkeypatch.setattr("bot.evaluation.measures.answer_question", run_out_of_time)
     assert evaluate(what, data, "--json", "out.json").code == 0
@@ -54,14 +49,14 @@ def test_a_question_without_time_is_refused_and_the_next_is_asked(
     assert metrics["abstained" if what == "answers" else "recall@1"] == (1.0 if what == "answers" else 0.0)
 
 
-async def run_out_of_time(*_: object) -> None:
+async def run_out_of_time(*_):
     raise StageTimeout("The search took too long.")
 
 
 # In several ways.
 
 
-def test_without_a_plan_a_period_is_only_words(evaluate: Cli, tmp_path: Path) -> None:
+def test_without_a_plan_a_period_is_only_words(evaluate, tmp_path):
     data = written(tmp_path / "period", IN_MAY)
     assert evaluate("retrieval", data, "--compare", "plan-on,plan-off", "--json", "out.json").code == 0
     assert {name: found["en"]["recall@1"] for name, found in figures()["metrics"].items()} == {
@@ -69,7 +64,7 @@ def test_without_a_plan_a_period_is_only_words(evaluate: Cli, tmp_path: Path) ->
     }  # fmt: skip
 
 
-def test_ways_are_measured_on_the_same_questions_beside_each_other(evaluate: Cli, data: Path) -> None:
+def test_ways_are_measured_on_the_same_questions_beside_each_other(evaluate, data):
     said = evaluate("answers", data, "--compare", "plan-on, plan-off,rounds-2", "--all", "--json", "out.json")
     told = figures()
     assert {name: found["en"]["first_right"] for name, found in told["metrics"].items()} == {
@@ -90,7 +85,7 @@ def test_ways_are_measured_on_the_same_questions_beside_each_other(evaluate: Cli
         assert told["ratio"]["plan-off"]["all"][name] == pytest.approx(float(second) / float(first), rel=0.02)
 
 
-def test_what_is_compared_changes_one_thing_of_what_else_was_asked_for(evaluate: Cli, data: Path) -> None:
+def test_what_is_compared_changes_one_thing_of_what_else_was_asked_for(evaluate, data):
     assert evaluate("answers", data, "--plan", "off", "--compare", "rounds-1,rounds-2", "--json", "out.json").code == 0
     compared = figures()["settings"]["compare"]
     assert [(way["plan"], way["rounds"]) for way in compared.values()] == [("off", 1), ("off", 2)]
@@ -110,7 +105,7 @@ def test_what_is_compared_changes_one_thing_of_what_else_was_asked_for(evaluate:
         (["verify"], "FILE|DIR"),
     ],
 )
-def test_what_cannot_be_measured_is_wrong_use(evaluate: Cli, words: list[str], said: str) -> None:
+def test_what_cannot_be_measured_is_wrong_use(evaluate, words, said):
     found = evaluate(*words)
     assert found.code == 2
     assert found.err.startswith("usage: citegram")
@@ -118,13 +113,13 @@ def test_what_cannot_be_measured_is_wrong_use(evaluate: Cli, words: list[str], s
 
 
 @pytest.mark.parametrize("words", [("--legs", "hybrid"), ("--compare", "lexical,hybrid"), ("--rerank", "on")])
-def test_a_model_that_is_not_here_is_said_and_never_done_without(evaluate: Cli, data: Path, words: Any) -> None:
+def test_a_model_that_is_not_here_is_said_and_never_done_without(evaluate, data, words):
     said = evaluate("retrieval", data, *words)
     assert said.is_one_sentence()
     assert "citegram models pull" in said.err
 
 
-def test_a_seed_draws_the_same_questions_again(evaluate: Cli, tmp_path: Path) -> None:
+def test_a_seed_draws_the_same_questions_again(evaluate, tmp_path):
     queries = [JAM | {"id": f"q{n}", "lang": f"l{n}"} for n in range(40)]
     data, drawn = written(tmp_path / "many", *queries), []
     for seed in ((), ("--seed", 1), ("--seed", 1), ("--seed", 2)):
@@ -153,9 +148,7 @@ RETRIEVAL = {
 
 
 @pytest.mark.parametrize(("what", "names", "rows"), [("answers", ANSWERS, 3), ("retrieval", RETRIEVAL, 2)])
-def test_figures_are_printed_and_written_in_the_form_of_the_design(
-    evaluate: Cli, data: Path, what: str, names: set[str], rows: int
-) -> None:
+def test_figures_are_printed_and_written_in_the_form_of_the_design(evaluate, data, what, names, rows):
     said = evaluate(what, data, "--json", "out.json")
     assert said.code == 0
     assert "Measured: 2. Too few for shares: take 30 or more." in said.out  # answerable ones
@@ -172,7 +165,7 @@ def test_figures_are_printed_and_written_in_the_form_of_the_design(
     }  # fmt: skip
 
 
-def test_calibrating_keeps_a_bar_that_the_next_answers_use(evaluate: Cli, run_command: Any, data: Path) -> None:
+def test_calibrating_keeps_a_bar_that_the_next_answers_use(evaluate, run_command, data):
     said = evaluate("calibrate", data, "--json", "out.json")
     assert said.code == 0
     assert "95 % interval" in said.out
@@ -181,7 +174,7 @@ def test_calibrating_keeps_a_bar_that_the_next_answers_use(evaluate: Cli, run_co
     assert f"bar for answers: {bar} (tiny)" in run_command("-v", "--data", "data", "doctor").out
 
 
-def test_data_that_cannot_be_measured_is_one_sentence(evaluate: Cli, data: Path) -> None:
+def test_data_that_cannot_be_measured_is_one_sentence(evaluate, data):
     assert evaluate("answers", data / "none").is_one_sentence()
     assert evaluate("answers", data, "--distractors", data / "none.jsonl").is_one_sentence()
     talk = write_rows(data / "talk.jsonl", ())
@@ -195,9 +188,7 @@ def test_data_that_cannot_be_measured_is_one_sentence(evaluate: Cli, data: Path)
 
 
 @pytest.mark.parametrize("name", ["none/out.json", "."])
-def test_a_place_that_cannot_be_written_is_said_before_anything_is_measured(
-    evaluate: Cli, data: Path, name: str
-) -> None:
+def test_a_place_that_cannot_be_written_is_said_before_anything_is_measured(evaluate, data, name):
     said = evaluate("answers", data, "--json", name)
     assert said.is_one_sentence()
     assert "--json" in said.err
@@ -214,14 +205,14 @@ TALK = (
     {"id": "q1", "text": "hi, how much is a ferry ticket?", "lang": "en", "search": True, "answers": ["twelve euros"]},
     {"id": "q2", "text": "thanks", "lang": "en", "search": True, "answers": ["twelve euros"]},
 )
-DIALOGUE: dict[str, Any] = {
+DIALOGUE = {
     "id": "d1", "lang": "en", "turns": ["How much is a ferry ticket?", "thanks", "and for children?"],
     "expect": "how much is a ferry ticket for children", "relevant": ["b"], "answers": ["five euros"], "corpus": "own",
 }  # fmt: skip
 LOST = {**DIALOGUE, "id": "d2", "turns": ["and for children?"], "relevant": [], "answers": ["seven"]}
 
 
-def test_small_talk_is_handled_where_it_is_neither_searched_nor_refused(evaluate: Cli, tmp_path: Path) -> None:
+def test_small_talk_is_handled_where_it_is_neither_searched_nor_refused(evaluate, tmp_path):
     write_rows(tmp_path / "talk.jsonl", TALK)
     write_rows(tmp_path / "corpus.jsonl", TICKETS)
     assert evaluate("talk", "talk.jsonl", "--json", "out.json").code == 0
@@ -230,7 +221,7 @@ def test_small_talk_is_handled_where_it_is_neither_searched_nor_refused(evaluate
     assert (found["rows"], found["failed"]) == (5, ["t2", "t3", "q2"])
 
 
-def test_a_follow_up_is_understood_by_what_it_finds_or_says(evaluate: Cli, tmp_path: Path) -> None:
+def test_a_follow_up_is_understood_by_what_it_finds_or_says(evaluate, tmp_path):
     write_rows(tmp_path / "set" / "followups.jsonl", (DIALOGUE, LOST))
     write_rows(tmp_path / "set" / "own" / "corpus.jsonl", TICKETS)
     assert evaluate("followups", "set", "--json", "out.json").code == 0
@@ -241,7 +232,7 @@ def test_a_follow_up_is_understood_by_what_it_finds_or_says(evaluate: Cli, tmp_p
     assert (found["metrics"]["all"]["understood"], found["metrics"]["all"]["shown_right"]) == (0.5, 0.5)
 
 
-def test_the_figure_is_the_share_of_pairs_that_are_told_apart() -> None:
+def test_the_figure_is_the_share_of_pairs_that_are_told_apart():
     assert compute_auc([3.0, 1.0, 2.0, 0.0], [True, True, False, False]) == 0.75
     assert compute_auc([1.0, 1.0], [True, False]) == 0.5
     assert compute_auc([1.0], [True]) is None
@@ -250,9 +241,7 @@ def test_the_figure_is_the_share_of_pairs_that_are_told_apart() -> None:
 
 
 @pytest.mark.slow
-def test_a_model_is_measured_over_a_question_set(
-    evaluate: Cli, root: Path, tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_measured_over_a_question_set(evaluate, root, tmp_path, tiny_gguf, monkeypatch):
     monkeypatch.setenv("LLM__THREADS", "1")
     samples = shutil.copytree(root / "bot/sandbox/channels", tmp_path / "samples")
     shutil.copy(samples / "questions.jsonl", samples / "queries.jsonl")

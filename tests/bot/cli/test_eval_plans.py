@@ -1,14 +1,11 @@
 """`citegram eval plans` as a person meets it: a model measured, or one sentence that says what to do."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from driver import Cli, write_rows
+from driver import write_rows
 from scripted_model import FakeLlm
 
 from bot.evaluation.data import Variant
@@ -21,14 +18,14 @@ from rag_core.types import Plan
 
 
 @pytest.fixture
-def plans(evaluate: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def plans(evaluate, monkeypatch):
     """The command in a folder without settings and without models."""
     monkeypatch.setenv("LLM__THREADS", "1")
     return lambda file, *given: evaluate("plans", file, "--seconds", "60", *given)
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     rows = [
         {"id": "1", "text": "Who painted the lighthouse on Owl Island?", "lang": "en"},
         {"id": "2", "text": "Кто покрасил маяк на острове?", "lang": "ru", "asked_at": "2025-07-01"},
@@ -38,11 +35,11 @@ def file(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "queries.jsonl", rows)
 
 
-def figures() -> Any:
+def figures():
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
-def test_a_model_is_measured(plans: Cli, file: Path, tiny_gguf: Path) -> None:
+def test_a_model_is_measured(plans, file, tiny_gguf):
     said = plans(file, "--model", tiny_gguf, "--all", "--json", "out.json")
     assert said.code == 0, said.err
     assert "mean_queries" in said.out and "3 questions planned by" in said.out
@@ -54,7 +51,7 @@ def test_a_model_is_measured(plans: Cli, file: Path, tiny_gguf: Path) -> None:
     assert everything["tokens_per_s"] > 0 and everything["latency_ms_p50"] <= everything["latency_ms_p95"]
 
 
-def test_without_a_model_one_sentence_says_what_to_do(plans: Cli, file: Path, tmp_path: Path) -> None:
+def test_without_a_model_one_sentence_says_what_to_do(plans, file, tmp_path):
     for more in ((), ("--model", tmp_path / "gone.gguf")):
         assert plans(file, *more).is_one_sentence()
     assert "--model PATH" in plans(file).err
@@ -64,7 +61,7 @@ WRONG = (None, "\n \n", '{"id": "1"}\n', '{"text": "x", "asked_at": "soon"}', "{
 
 
 @pytest.mark.parametrize("content", WRONG)
-def test_a_file_without_questions_is_refused_in_one_sentence(plans: Cli, tmp_path: Path, content: str | None) -> None:
+def test_a_file_without_questions_is_refused_in_one_sentence(plans, tmp_path, content):
     path = tmp_path / "odd.jsonl"
     if content is not None:
         path.write_text(content, encoding="utf-8")
@@ -73,7 +70,7 @@ def test_a_file_without_questions_is_refused_in_one_sentence(plans: Cli, tmp_pat
     assert plans(path).code == 1
 
 
-def test_one_question_a_line_is_enough(tmp_path: Path) -> None:
+def test_one_question_a_line_is_enough(tmp_path):
     path = tmp_path / "asked.txt"
     path.write_text("Who painted it?\n\n  Кто его покрасил?  \n", encoding="utf-8")
     found = read_questions(path)
@@ -86,7 +83,7 @@ GOOD = json.dumps({
 })  # fmt: skip
 
 
-async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
+async def test_what_counts_as_valid_and_as_usable(file):
     question, *_ = read_questions(file)
     cut, odd = GOOD[:60], GOOD.replace('"rrf"', '"sum"')
     rows = []
@@ -102,7 +99,7 @@ async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
     assert (told["valid"], told["usable"], told["shortfalls"]) == (0.2, 0.6, 0.4)
 
 
-async def test_with_the_plan_off_the_question_alone_is_searched_for(library: Any) -> None:
+async def test_with_the_plan_off_the_question_alone_is_searched_for(library):
     rag = replace(library.rag, planner=FakeLlm(GOOD))
     assert Variant(plan="off").over(rag).planner is None
     assert Variant().over(rag).planner is rag.planner
@@ -112,7 +109,7 @@ async def test_with_the_plan_off_the_question_alone_is_searched_for(library: Any
     assert plan == Plan((question.text,))
 
 
-def test_keywords_are_planned_by_a_model_that_writes_anything(plans: Cli, file: Path, tiny_gguf: Path) -> None:
+def test_keywords_are_planned_by_a_model_that_writes_anything(plans, file, tiny_gguf):
     said = plans(file, "--model", tiny_gguf, "--recipe", "mapreduce", "--limit", "2", "--json", "out.json")
     assert said.code == 0, said.err
     assert (figures()["rows"], figures()["settings"]["recipe"]) == (2, "mapreduce")

@@ -1,15 +1,12 @@
 """Recipes measured side by side with a language model: what they cost, and what is left of them without it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from driver import Cli, write_rows
+from driver import write_rows
 from scripted_model import FakeLlm
 
 from bot.evaluation.data import Variant, open_indexed_dataset, read_dataset
@@ -32,7 +29,7 @@ QUERIES = [
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     write_rows(tmp_path / "tiny" / "corpus.jsonl", CORPUS)
     return write_rows(tmp_path / "tiny" / "queries.jsonl", QUERIES).parent
 
@@ -42,7 +39,7 @@ class Replying(FakeLlm):
 
     seconds = 0.0
 
-    async def choose_reply(self, prompt: Any, grammar: Any, schema: Any) -> str:
+    async def choose_reply(self, prompt, grammar, schema):
         await asyncio.sleep(self.seconds)
         form = grammar or ""
         if "keywords" in form:
@@ -59,7 +56,7 @@ class Replying(FakeLlm):
         return "A ferry ticket costs twelve euros.[1]"
 
 
-async def measure(data: Path, seconds: float, budgets: Budgets | None = None) -> dict[str, dict[str, Any]]:
+async def measure(data, seconds, budgets=None):
     """The figures of every recipe, with a model that takes so many seconds for each reply."""
     model, dataset = Replying(), read_dataset(data)
     model.seconds = seconds
@@ -71,7 +68,7 @@ async def measure(data: Path, seconds: float, budgets: Budgets | None = None) ->
     return {name: compute_answer_metrics(given) for name, given in rows.items()}
 
 
-async def test_the_calls_of_a_model_are_counted(data: Path) -> None:
+async def test_the_calls_of_a_model_are_counted(data):
     found = await measure(data, 0.05)
     assert all(0 <= metrics["supported"] <= 1 for metrics in found.values())
     assert found["direct"]["by_model"] and found["direct"]["calls"] > 0
@@ -79,7 +76,7 @@ async def test_the_calls_of_a_model_are_counted(data: Path) -> None:
     assert found["react"]["calls"] > 1
 
 
-async def test_a_model_that_does_not_come_back_leaves_the_posts_own_words(data: Path) -> None:
+async def test_a_model_that_does_not_come_back_leaves_the_posts_own_words(data):
     """Every stage that waits for it ends at its timeout; what was found until then is the answer."""
     seconds = 2.0
     budgets = Budgets(plan=0.1, rewrite=0.1, judge=0.1, map=0.1, write=0.1, question=seconds)
@@ -88,7 +85,7 @@ async def test_a_model_that_does_not_come_back_leaves_the_posts_own_words(data: 
         assert figures["latency_ms_p95"] < 1000 * seconds, name
 
 
-def test_a_recipe_that_needs_a_model_falls_back_and_is_said_to(evaluate: Cli, data: Path) -> None:
+def test_a_recipe_that_needs_a_model_falls_back_and_is_said_to(evaluate, data):
     assert evaluate("answers", data, "--compare", "direct,council", "--json", "out.json").code == 0
     found = json.loads(Path("out.json").read_text(encoding="utf-8"))["metrics"]
     assert (found["direct"]["all"]["fell_back"], found["council"]["all"]["fell_back"]) == (0.0, 1.0)

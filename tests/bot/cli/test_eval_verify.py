@@ -1,10 +1,7 @@
 """`citegram eval verify` as a person meets it, and the figures it is made of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import write_rows
@@ -20,7 +17,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
-def verified(evaluate: Any, folder: Path, corpus: list[Any], claims: list[Any]) -> Any:
+def verified(evaluate, folder, corpus, claims):
     """The figures of claims looked up in a corpus."""
     write_rows(folder / "corpus.jsonl", corpus)
     write_rows(folder / "claims.jsonl", claims)
@@ -29,7 +26,7 @@ def verified(evaluate: Any, folder: Path, corpus: list[Any], claims: list[Any]) 
     return json.loads(Path("out.json").read_text(encoding="utf-8"))["metrics"]["all"]
 
 
-def test_pairs_are_told_beside_the_majority(evaluate: Any, tmp_path: Path) -> None:
+def test_pairs_are_told_beside_the_majority(evaluate, tmp_path):
     file = write_rows(tmp_path / "pairs.jsonl", PAIRS)
     said = evaluate("verify", file, "--json", "out.json")
     assert said.code == 0, said.err
@@ -42,7 +39,7 @@ def test_pairs_are_told_beside_the_majority(evaluate: Any, tmp_path: Path) -> No
     assert (written["rows"], written["settings"]["evidence"]) == (len(PAIRS), "given")
 
 
-def test_claims_are_looked_up_where_there_is_a_corpus(evaluate: Any, tmp_path: Path) -> None:
+def test_claims_are_looked_up_where_there_is_a_corpus(evaluate, tmp_path):
     corpus = [
         {"id": "ferry", "text": "The ferry to the lighthouse leaves at seven.", "title": "Harbour"},
         {"id": "jam", "text": "Gooseberry jam costs 300 roubles a jar.", "title": "Market"},
@@ -59,7 +56,7 @@ def test_claims_are_looked_up_where_there_is_a_corpus(evaluate: Any, tmp_path: P
     assert (found["accuracy"], found["evidence_recall@5"]) == (1.0, 1.0)
 
 
-def test_claims_are_judged_as_of_their_day_and_by_trap(evaluate: Any, tmp_path: Path) -> None:
+def test_claims_are_judged_as_of_their_day_and_by_trap(evaluate, tmp_path):
     corpus = [
         {"id": day, "text": f"Gooseberry jam costs {price} roubles a jar.", "title": "Market", "date": day}
         for price, day in ((300, "2025-03-01"), (350, "2025-09-01"))
@@ -75,7 +72,7 @@ def test_claims_are_judged_as_of_their_day_and_by_trap(evaluate: Any, tmp_path: 
     assert found["opposite"] == 0.3333
 
 
-def test_questions_with_answers_are_joined_to_evidence(tmp_path: Path) -> None:
+def test_questions_with_answers_are_joined_to_evidence(tmp_path):
     evidence = [{"q": "When?", "a": [{"text": "In May."}, {"text": None}]}, {"q": "Why?", "a": []}]
     claim = {"id": "a", "text": "x", "label": "Conflicting Evidence/Cherrypicking", "evidence": evidence}
     file = write_rows(tmp_path / "claims.jsonl", [claim])
@@ -92,14 +89,14 @@ def test_questions_with_answers_are_joined_to_evidence(tmp_path: Path) -> None:
         ([{"id": "a", "text": "b", "label": "SUPPORTS"}], "claims without evidence"),
     ],
 )
-def test_what_cannot_be_measured_is_said_in_one_sentence(evaluate: Any, tmp_path: Path, rows: Any, said: str) -> None:
+def test_what_cannot_be_measured_is_said_in_one_sentence(evaluate, tmp_path, rows, said):
     told = evaluate("verify", write_rows(tmp_path / "pairs.jsonl", rows))
     assert told.code != 0
     assert said in told.err
     assert "Traceback" not in told.err
 
 
-def test_figures_are_worked_out_over_the_classes_that_occur() -> None:
+def test_figures_are_worked_out_over_the_classes_that_occur():
     pairs = [("supported", "supported"), ("supported", "not_found"), ("not_found", "not_found")]
     pairs += [("disputed", "supported")]
     rows = [JudgedClaim("en", gold, {"all": said}, str(n)) for n, (gold, said) in enumerate(pairs)]

@@ -1,22 +1,17 @@
 """`citegram init`: the token is checked with a Bot API server before it is written, and nothing else is changed."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import stat
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from bot.cli import run as run_command
-from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import SettingsWrong
 
 ENV = Path(".env")
-Init = Callable[..., Awaitable[int]]
 
 
 class Stdin(io.StringIO):
@@ -24,11 +19,11 @@ class Stdin(io.StringIO):
 
 
 @pytest.fixture
-def init(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Init:
+def init(sandbox, tmp_path, monkeypatch):
     """Run the command in an empty folder, with the sandbox as Telegram and the token from stdin."""
     monkeypatch.chdir(tmp_path)
 
-    async def command(token: str, *words: str, api: str = sandbox.url) -> int:
+    async def command(token, *words, api=sandbox.url):
         monkeypatch.setattr("sys.stdin", Stdin(token))
         parser = argparse.ArgumentParser()
         run_command.declare_init(parser)
@@ -38,9 +33,7 @@ def init(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     return command
 
 
-async def test_a_right_token_is_written_for_its_owner_only(
-    init: Init, sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_right_token_is_written_for_its_owner_only(init, sandbox, capsys):
     assert await init(f" {sandbox.token}\n") == 0
     assert ENV.read_text() == f"BOT__TOKEN={sandbox.token}\n"
     assert stat.S_IMODE(ENV.stat().st_mode) == 0o600
@@ -51,7 +44,7 @@ async def test_a_right_token_is_written_for_its_owner_only(
 
 
 @pytest.mark.parametrize("token", ["", "\n", "no token", "43:STRANGER"])
-async def test_a_wrong_token_changes_nothing(init: Init, token: str) -> None:
+async def test_a_wrong_token_changes_nothing(init, token):
     ENV.write_text("BOT__ADMINS=1\n")
     with pytest.raises(SettingsWrong, match=r"BotFather.*\.$"):
         await init(token)
@@ -59,8 +52,8 @@ async def test_a_wrong_token_changes_nothing(init: Init, token: str) -> None:
 
 
 async def test_where_telegram_cannot_be_reached_a_token_is_kept_only_if_that_is_meant(
-    init: Init, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    init, sandbox, monkeypatch, capsys
+):
     nowhere = "http://127.0.0.1:9"
     with pytest.raises(SettingsWrong, match=r"cannot be reached.* citegram init --unchecked\.$"):
         await init(sandbox.token, api=nowhere)
@@ -90,7 +83,7 @@ async def test_where_telegram_cannot_be_reached_a_token_is_kept_only_if_that_is_
         ("MY_BOT__TOKEN=2\nX=BOT__TOKEN=1\n", "MY_BOT__TOKEN=2\nX=BOT__TOKEN=1\nBOT__TOKEN={}\n"),
     ],
 )
-async def test_other_lines_stay_as_they_are(init: Init, sandbox: Sandbox, before: str, after: str) -> None:
+async def test_other_lines_stay_as_they_are(init, sandbox, before, after):
     ENV.write_bytes(before.format(sandbox.token).encode())
     ENV.chmod(0o644)
     assert await init(sandbox.token) == 0
@@ -98,9 +91,7 @@ async def test_other_lines_stay_as_they_are(init: Init, sandbox: Sandbox, before
     assert stat.S_IMODE(ENV.stat().st_mode) == 0o600
 
 
-async def test_another_token_is_replaced_only_when_that_is_meant(
-    init: Init, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_another_token_is_replaced_only_when_that_is_meant(init, sandbox, monkeypatch):
     other = "BOT__TOKEN=7:OTHER\n"
     ENV.write_text(other)
     with pytest.raises(SettingsWrong, match="--replace"):
@@ -116,9 +107,7 @@ async def test_another_token_is_replaced_only_when_that_is_meant(
     assert ENV.read_text() == f"BOT__TOKEN={sandbox.token}\n"
 
 
-async def test_a_link_stays_a_link_and_a_token_of_the_environment_is_mentioned(
-    init: Init, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_link_stays_a_link_and_a_token_of_the_environment_is_mentioned(init, sandbox, monkeypatch, capsys):
     Path("real").write_text("")
     ENV.symlink_to("real")
     monkeypatch.setenv("BOT__TOKEN", "7:OTHER")

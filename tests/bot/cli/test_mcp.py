@@ -1,19 +1,15 @@
 """`citegram mcp` by the official client: the owner's assistant starts it and speaks to it over stdin and stdout."""
 
-from __future__ import annotations
-
 import io
 import json
 import pty
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from driver import Cli, execute
+from driver import execute
 from mcp import StdioServerParameters
 from mcp.client.client import Client
 
@@ -28,20 +24,20 @@ BEGIN = [sys.executable, "-m", "bot", "--data"]
 
 
 @asynccontextmanager
-async def connect(home: Path, *options: str) -> AsyncIterator[Client]:
+async def connect(home, *options):
     program, *words = *BEGIN, str(home), "mcp", *options
     environment = {"MODELS__EMBEDDER": "none", "BOT__TOKEN": "42:secret"}
     async with Client(StdioServerParameters(command=program, args=words, env=environment)) as client:
         yield client
 
 
-async def call(client: Client, tool: str, **given: object) -> Any:
+async def call(client, tool, **given):
     found = await client.call_tool(tool, given)
     return found.structured_content or found.content[0].text
 
 
 @pytest.mark.parametrize("runs", [False, True], ids=["alone", "beside the bot"])
-async def test_the_owner_reads_every_channel(home: Path, live: Any, runs: bool) -> None:
+async def test_the_owner_reads_every_channel(home, live, runs):
     bot = live() if runs else nothing()
     async with bot, connect(home) as client:
         assert len((await client.list_tools()).tools) == 5
@@ -58,7 +54,7 @@ async def test_the_owner_reads_every_channel(home: Path, live: Any, runs: bool) 
 
 
 @pytest.mark.parametrize("runs", [False, True], ids=["alone", "beside the bot"])
-async def test_as_a_reader_it_reads_what_everybody_may(home: Path, live: Any, runs: bool) -> None:
+async def test_as_a_reader_it_reads_what_everybody_may(home, live, runs):
     execute(home, "UPDATE channels SET state = 'paused' WHERE title = 'Печь и глина'")
     bot = live() if runs else nothing()
     async with bot, connect(home, "--as-reader") as client:
@@ -70,13 +66,11 @@ async def test_as_a_reader_it_reads_what_everybody_may(home: Path, live: Any, ru
 
 
 @asynccontextmanager
-async def nothing() -> AsyncIterator[None]:
+async def nothing():
     yield
 
 
-async def test_the_folder_is_free_again_soon_and_a_bot_that_starts_is_asked(
-    home: Path, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_folder_is_free_again_soon_and_a_bot_that_starts_is_asked(home, live, monkeypatch):
     monkeypatch.setattr(command, "_HELD_SECONDS", 0.2)
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
     owner = command.OwnerApplication(read_settings(data_dir=home), as_reader=False)
@@ -90,7 +84,7 @@ async def test_the_folder_is_free_again_soon_and_a_bot_that_starts_is_asked(
     await owner.close()
 
 
-def test_on_a_terminal_it_prints_what_an_assistant_needs(home: Path) -> None:
+def test_on_a_terminal_it_prints_what_an_assistant_needs(home):
     _ours, theirs = pty.openpty()
     found = subprocess.run([*BEGIN, str(home), "mcp", "--as-reader"], stdin=theirs, capture_output=True, check=True)
     (entry,) = json.loads(found.stdout)["mcpServers"].values()
@@ -99,9 +93,7 @@ def test_on_a_terminal_it_prints_what_an_assistant_needs(home: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["extra", "folder"])
-def test_what_is_missing_is_said_in_one_sentence(
-    home: Path, tmp_path: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch, missing: str
-) -> None:
+def test_what_is_missing_is_said_in_one_sentence(home, tmp_path, run_command, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     monkeypatch.delitem(sys.modules, "bot.api.mcp_server", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO())

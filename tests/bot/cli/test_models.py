@@ -1,12 +1,7 @@
-from __future__ import annotations
-
 import argparse
 import json
 import re
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import pytest
 
@@ -16,15 +11,13 @@ from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import MODELS, HubSource, find_models
 
-Live = Callable[..., AbstractAsyncContextManager[None]]
-
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path):
     return Settings.model_validate({"data": {"dir": tmp_path / "data"}})
 
 
-async def run_models(settings: Settings, *words: str) -> int:
+async def run_models(settings, *words):
     """`citegram models` with these words; its exit code."""
     parser = argparse.ArgumentParser()
     models_command.declare(parser)
@@ -33,7 +26,7 @@ async def run_models(settings: Settings, *words: str) -> int:
 
 
 @pytest.fixture
-def stick(tmp_path: Path) -> Path:
+def stick(tmp_path):
     """A folder with the files of the default embedder."""
     (row,) = find_models("multilingual-e5-small")
     assert isinstance(row.source, HubSource)
@@ -44,9 +37,7 @@ def stick(tmp_path: Path) -> Path:
     return tmp_path / "stick"
 
 
-async def test_the_list_names_every_model_with_its_licence_and_what_is_here(
-    settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_list_names_every_model_with_its_licence_and_what_is_here(settings, stick, capsys):
     assert await run_models(settings, "pull", "multilingual-e5-small", "--from", str(stick)) == 0
     assert "multilingual-e5-small: " in capsys.readouterr().out
     assert await run_models(settings, "list", "--all") == 0
@@ -61,16 +52,14 @@ async def test_the_list_names_every_model_with_its_licence_and_what_is_here(
         assert ("  yes" in line) == row.checked
 
 
-def measured(prefill: float, decode: float) -> str:
+def measured(prefill, decode):
     """The contents of rates.json."""
     speed = {"gpu": False, "threads": 1, "parameters": 4_000_000_000, "bytes": 2_500_000_000, "made_by": {}}
     return json.dumps({"prefill": prefill, "decode": decode, **speed})
 
 
 @pytest.mark.parametrize("rates", [None, (29.4, 7.4)])
-async def test_the_list_fits_into_80_columns_with_everything_in_use(
-    settings: Settings, rates: tuple[float, float] | None
-) -> None:
+async def test_the_list_fits_into_80_columns_with_everything_in_use(settings, rates):
     widest = max(MODELS, key=lambda row: len(row.name)).name
     if rates:
         (settings.data.dir / "models" / widest).mkdir(parents=True)
@@ -83,13 +72,13 @@ async def test_the_list_fits_into_80_columns_with_everything_in_use(
     assert f"The writer is {widest}." in lines
 
 
-async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(settings: Settings) -> None:
+async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(settings):
     models = settings.data.dir / "models"
     place = models / "qwen3-4b-instruct"
     place.mkdir(parents=True)
     used = {"embedder": "minilm-navec", "writer": "qwen3-4b-instruct"}
 
-    def listed() -> str:
+    def listed():
         return "\n".join(models_command.format_model_list(models, used, settings.rag()))
 
     for unmeasured in (None, "", "[]", '{"prefill": 0, "decode": 7}', '{"prefill": "x", "decode": 1}'):
@@ -113,9 +102,7 @@ async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(
     assert "The server judges, plans and writes" in listed()
 
 
-async def test_the_last_line_recommends_the_embedder_first_and_then_a_writer(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_last_line_recommends_the_embedder_first_and_then_a_writer(settings, monkeypatch):
     monkeypatch.setattr("bot.cli.models.measure_free_memory", lambda: 4_000_000_000)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     models = settings.data.dir / "models"
@@ -128,9 +115,7 @@ async def test_the_last_line_recommends_the_embedder_first_and_then_a_writer(
         assert last == f"Recommended here (2 cores, 4.0 GB free): {said}"
 
 
-async def test_a_pulled_writer_is_switched_on_by_one_word(
-    settings: Settings, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_pulled_writer_is_switched_on_by_one_word(settings, tiny_gguf, capsys):
     folder = settings.data.dir / "models" / "qwen2.5-coder-1.5b"
     folder.mkdir(parents=True)
     shutil.copy(tiny_gguf, folder / "model.gguf")
@@ -151,9 +136,7 @@ async def test_a_pulled_writer_is_switched_on_by_one_word(
     assert " GB" in line
 
 
-async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(
-    settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(settings, stick, capsys):
     with pytest.raises(ModelUnavailable, match="of the model mmarco-minilm"):
         await run_models(settings, "pull", "default", "--from", str(stick))
     place = settings.data.dir / "models" / "multilingual-e5-small"
@@ -172,9 +155,7 @@ async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(
     assert "minilm-navec" in capsys.readouterr().err
 
 
-async def test_a_model_is_chosen_for_the_next_start_where_no_bot_runs(
-    settings: Settings, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_model_is_chosen_for_the_next_start_where_no_bot_runs(settings, tiny_gguf, capsys):
     assert await run_models(settings, "use", str(tiny_gguf)) == 0
     assert capsys.readouterr().out == f"{tiny_gguf} is the writer from the next start on.\n"
     await run_models(settings, "list")
@@ -184,9 +165,7 @@ async def test_a_model_is_chosen_for_the_next_start_where_no_bot_runs(
             await run_models(settings, *words)
 
 
-async def test_a_bot_that_runs_changes_over_at_once(
-    live: Live, home: Path, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_bot_that_runs_changes_over_at_once(live, home, tiny_gguf, capsys):
     settings = Settings.model_validate({"data": {"dir": home}})
     async with live():
         await run_models(settings, "use", str(tiny_gguf))
@@ -201,9 +180,7 @@ async def test_a_bot_that_runs_changes_over_at_once(
         assert "no writer, answers are word for word from the posts" in capsys.readouterr().out
 
 
-async def test_the_doctor_says_why_a_model_is_off(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_doctor_says_why_a_model_is_off(home, tmp_path, capsys):
     gone = {"model": str(tmp_path / "gone.gguf")}
     for llm, said in (
         (gone, "BAD  no writer, answers are word for word from the posts: There is no"),

@@ -1,17 +1,13 @@
 """Archives of the release and of later versions: upgrade, refusal, rollback."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
-from driver import Cli
 
 from rag_core.storage import schema
 from rag_core.storage.backups import list_backups
@@ -24,12 +20,12 @@ TEXTS = [ANSWER, "Bring a towel and dry shoes.", "Training is on Mondays at six.
 
 
 @pytest.fixture
-def citegram(nowhere: Path, run_command: Cli) -> Cli:
+def citegram(nowhere, run_command):
     return partial(run_command, "--data", nowhere / "data")
 
 
 @pytest.fixture
-def archive(nowhere: Path, citegram: Cli) -> Path:
+def archive(nowhere, citegram):
     """The released archive in the data folder."""
     file = nowhere / "data" / "citegram.db"
     if os.environ.get("ARCHIVE") == "write":
@@ -41,7 +37,7 @@ def archive(nowhere: Path, citegram: Cli) -> Path:
     return file
 
 
-def write_released_archive(folder: Path, citegram: Cli) -> None:
+def write_released_archive(folder, citegram):
     messages = [
         {"id": number, "type": "message", "date_unixtime": str(1_790_000_000 + number), "text": text}
         for number, text in enumerate(TEXTS, 1)
@@ -54,15 +50,15 @@ def write_released_archive(folder: Path, citegram: Cli) -> None:
     RELEASED.write_text("\n".join(lines), "utf-8")
 
 
-def read_version(archive: sqlite3.Connection) -> int:
+def read_version(archive):
     return int(archive.execute("PRAGMA user_version").fetchone()[0])
 
 
-def list_tables(archive: sqlite3.Connection) -> set[tuple[str, ...]]:
+def list_tables(archive):
     return set(archive.execute("SELECT type, name, sql FROM sqlite_master"))
 
 
-def test_an_archive_of_the_release_is_upgraded_and_answers(citegram: Cli, archive: Path) -> None:
+def test_an_archive_of_the_release_is_upgraded_and_answers(citegram, archive):
     with closing(sqlite3.connect(archive)) as released:
         version = read_version(released)
     told = citegram("ask", QUESTION)
@@ -80,10 +76,10 @@ def test_an_archive_of_the_release_is_upgraded_and_answers(citegram: Cli, archiv
 
 
 @pytest.fixture
-def update_and_back(citegram: Cli, archive: Path) -> Callable[[], None]:
+def update_and_back(citegram, archive):
     """A later version works with the archive, then this one is put back in its place."""
 
-    def update_and_back() -> None:
+    def update_and_back():
         with pytest.MonkeyPatch.context() as later:
             later.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("ALTER TABLE posts ADD COLUMN mood TEXT",)))
             assert ANSWER in citegram("ask", QUESTION).out
@@ -93,8 +89,8 @@ def update_and_back(citegram: Cli, archive: Path) -> Callable[[], None]:
 
 @pytest.mark.parametrize("words", ["ask water?", "import result.json", "reindex", "backup", "run", "doctor"])
 def test_an_archive_of_a_later_version_is_refused_in_one_sentence(
-    citegram: Cli, archive: Path, update_and_back: Callable[[], None], monkeypatch: pytest.MonkeyPatch, words: str
-) -> None:
+    citegram, archive, update_and_back, monkeypatch, words
+):
     monkeypatch.setenv("BOT__TOKEN", "42:" + "SANDBOX-" * 4 + "abc")
     monkeypatch.setenv("BOT__API", "http://127.0.0.1:9")
     update_and_back()
@@ -105,9 +101,7 @@ def test_an_archive_of_a_later_version_is_refused_in_one_sentence(
     assert archive.read_bytes() == before
 
 
-def test_a_rollback_puts_the_backup_of_the_update_back(
-    citegram: Cli, archive: Path, update_and_back: Callable[[], None]
-) -> None:
+def test_a_rollback_puts_the_backup_of_the_update_back(citegram, archive, update_and_back):
     update_and_back()
     backup = list_backups(archive.parent)[0]
     assert f"-version{schema.get_schema_version()}" in backup.name

@@ -1,7 +1,5 @@
 """The commands beside a bot that runs as a process of its own, and what they do when it dies."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -11,11 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from multiprocessing.context import ForkServerProcess
-from pathlib import Path
-from typing import Any
 
 import pytest
 from chaos.bot_process import fork_bot, fork_process
@@ -28,7 +22,6 @@ from bot.cli import data as data_command
 from bot.cli import doctor
 from bot.control import RunningBot
 from bot.data_folder import FolderLocked, lock_data_folder
-from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import RagError
 
@@ -37,7 +30,7 @@ NOBODY = "http://127.0.0.1:9"  # where no Telegram is
 
 
 @contextmanager
-def bot_process(folder: Path, api: str) -> Iterator[ForkServerProcess]:
+def bot_process(folder, api):
     """`citegram run` on the folder, ended in the end; the bot starts while the test goes on."""
     given = {"BOT__TOKEN": "42:" + "SANDBOX-" * 4 + "abc", "BOT__API": api, "MODELS__EMBEDDER": "none"}
     process = fork_bot(given | {"DATA__DIR": str(folder)}, folder.parent / "log")
@@ -49,14 +42,14 @@ def bot_process(folder: Path, api: str) -> Iterator[ForkServerProcess]:
         process.join(10)
 
 
-async def answering(folder: Path) -> None:
+async def answering(folder):
     async with asyncio.timeout(60):
         while not await RunningBot(folder, "").greet():  # noqa: ASYNC110 - another process has no event
             await asyncio.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
-def running(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ForkServerProcess, Path]]:
+def running(filled, tmp_path_factory):
     """One bot for several tests, and its folder. It waits for a Telegram that is out of reach."""
     folder = shutil.copytree(filled, tmp_path_factory.mktemp("running") / "data")
     with bot_process(folder, NOBODY) as process:
@@ -64,14 +57,11 @@ def running(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield process, folder
 
 
-Command = Callable[..., Awaitable[CommandResult]]
-
-
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
+def command(capsys):
     """Runs a command in this process, as `citegram` does."""
 
-    async def run(module: Any, folder: Path, *words: object) -> CommandResult:
+    async def run(module, folder, *words):
         parser = argparse.ArgumentParser()
         (module.declare_import if module is data_command else module.declare)(parser)
         args = parser.parse_args([*map(str, words)])
@@ -87,11 +77,11 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
-def export(root: Path) -> tuple[object, ...]:
+def export(root):
     return root / "bot" / "sandbox" / "channels" / "owl-hill", "--username", "owl_hill", "--json"
 
 
-def comparable(said: CommandResult) -> object:
+def comparable(said):
     """What does not differ from one answer to the next: no trace ids, no milliseconds."""
     if said.out.startswith('{"refused"'):
         answer = json.loads(said.out)
@@ -99,12 +89,10 @@ def comparable(said: CommandResult) -> object:
     return [line.split()[0] if " ms " in line else line for line in said.out.splitlines()]
 
 
-async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
-    running: tuple[ForkServerProcess, Path], home: Path, root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(running, home, root, command, monkeypatch):
     long = "Когда открывается запись на осенний курс? " * 450  # 20,000 characters are taken
     questions = (FERRY, "Когда открывается запись на осенний курс?", "Who is the mayor of Paris?", "?", long)
-    steps: list[tuple[Any, tuple[object, ...]]] = []
+    steps = []
     for question in questions:
         steps += [(ask_command, (question,)), (ask_command, (question, "--json")), (ask_command, (question, "--trace"))]
     steps += [(data_command, export(root)), (data_command, export(root))]
@@ -123,7 +111,7 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     assert (folder / "lexical" / "current.json").read_bytes() == index
 
 
-async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[ForkServerProcess, Path]) -> None:
+async def test_the_second_bot_of_a_folder_is_told_of_the_first(running):
     process, folder = running
     second = Settings.model_validate(
         {"bot": {"token": "42:" + "SANDBOX-" * 4 + "abc", "api": NOBODY}, "data": {"dir": folder}}
@@ -133,9 +121,7 @@ async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[Fo
     assert await RunningBot(folder, "").greet()  # the socket is the first one's
 
 
-async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(
-    running: tuple[ForkServerProcess, Path], command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(running, command, monkeypatch):
     process, folder = running
     monkeypatch.setattr(control, "_CONNECT_TIMEOUT_SECONDS", 0.3)
     os.kill(process.pid or 0, signal.SIGSTOP)
@@ -152,9 +138,7 @@ async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(
     assert looked.code == 1
 
 
-async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
-    sandbox: Sandbox, live: Any, home: Path, command: Command
-) -> None:
+async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(sandbox, live, home, command):
     with bot_process(home, sandbox.url) as process:
         await answering(home)
         await sandbox.say(OTTO, FERRY)
@@ -188,7 +172,7 @@ asyncio.run(main())
 
 
 @asynccontextmanager
-async def mortal(folder: Path) -> AsyncIterator[int]:
+async def mortal(folder):
     """The id of a process that holds the folder and is killed by what it is asked."""
     child = fork_process({}, folder.parent / "log", exec, _DIES, {"folder": folder})
     child.start()
@@ -202,7 +186,7 @@ async def mortal(folder: Path) -> AsyncIterator[int]:
         child.kill()
 
 
-async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: Path, command: Command) -> None:
+async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home, root, command):
     async with mortal(home) as number:
         said = await command(ask_command, home, FERRY, "--json")
     sentence = "ended before it was done: try again when it runs, or without it."
@@ -231,7 +215,7 @@ with lock_data_folder(Path(sys.argv[1])):
 """
 
 
-def test_a_child_that_outlives_a_killed_bot_does_not_hold_the_folder(home: Path, root: Path) -> None:
+def test_a_child_that_outlives_a_killed_bot_does_not_hold_the_folder(home, root):
     words = [sys.executable, "-c", _ORPHANS, str(home)]
     killed = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, check=False, timeout=60)
     try:

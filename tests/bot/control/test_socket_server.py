@@ -1,7 +1,5 @@
 """The socket of the bot that owns the folder: who may ask, what may be said, and that no caller can do harm."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -10,41 +8,28 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import HARBOUR
 
 from bot import control
-from bot.control import (
-    BotGone,
-    BotSilent,
-    RunningBot,
-    build_greeting,
-    hold_folder,
-    hold_folder_or_connect,
-    open_socket_path,
-    server,
-)
-from bot.control.server import AskRequest, ReportProgress, RequestHandler, RequestHandlers, serve_control_socket
+from bot.control import BotGone, BotSilent, RunningBot, hold_folder, hold_folder_or_connect, open_socket_path, server
+from bot.control.server import RequestHandlers, build_greeting, serve_control_socket
 from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
 from rag_core.storage import posts
 
 FERRY = "When does the ferry to Owl Island leave?"
 
-Live = Callable[..., AbstractAsyncContextManager[None]]
 
-
-def owner(folder: Path) -> RunningBot:
+def owner(folder):
     return RunningBot(folder, "unknown")
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[socket.socket]:
+def opened(folder):
     """A caller that speaks for itself."""
     with socket.socket(socket.AF_UNIX) as raw, open_socket_path(folder) as path:
         raw.settimeout(30)
@@ -52,7 +37,7 @@ def opened(folder: Path) -> Iterator[socket.socket]:
         yield raw
 
 
-def received(raw: socket.socket) -> bytes:
+def received(raw):
     """All that the bot says until it closes."""
     said = b""
     try:
@@ -63,10 +48,10 @@ def received(raw: socket.socket) -> bytes:
     return said
 
 
-async def told(folder: Path, *chunks: bytes) -> bytes:
+async def told(folder, *chunks):
     """What the bot says to someone who writes these bytes and no end."""
 
-    def talk() -> bytes:
+    def talk():
         with opened(folder) as raw:
             with suppress(BrokenPipeError, ConnectionResetError):
                 for chunk in chunks:
@@ -76,29 +61,29 @@ async def told(folder: Path, *chunks: bytes) -> bytes:
     return await asyncio.to_thread(talk)
 
 
-def post(body: bytes, do: str = "ask") -> bytes:
+def post(body, do="ask"):
     return f"POST /{do} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 @asynccontextmanager
-async def attending(folder: Path, **handlers: RequestHandler) -> AsyncIterator[Path]:
+async def attending(folder, **handlers):
     with lock_data_folder(folder):
         async with serve_control_socket(folder, handlers):
             yield folder
 
 
-def serving(library: Any, indexer: Any, rebuilding: Any) -> AbstractAsyncContextManager[Path]:
+def serving(library, indexer, rebuilding):
     return attending(library.rag.archive.folder, **RequestHandlers(library.rag, indexer, rebuilding).all())
 
 
-async def echo(asked: AskRequest, say: ReportProgress) -> str:
+async def echo(asked, say):
     return asked.question
 
 
 # the socket
 
 
-async def test_the_socket_is_for_its_user_only_and_goes_with_the_bot(live: Live, home: Path) -> None:
+async def test_the_socket_is_for_its_user_only_and_goes_with_the_bot(live, home):
     async with live():
         mode = (home / "citegram.sock").stat().st_mode
         assert stat.S_ISSOCK(mode)
@@ -108,7 +93,7 @@ async def test_the_socket_is_for_its_user_only_and_goes_with_the_bot(live: Live,
 
 
 @pytest.mark.parametrize("length", [107, 108, 400])
-async def test_a_long_path_is_no_trouble(tmp_path: Path, length: int) -> None:
+async def test_a_long_path_is_no_trouble(tmp_path, length):
     folder = Path(tempfile.mkdtemp(prefix="c"))
     deep = folder
     while (left := length - len(str(deep / "citegram.sock"))) > 1:
@@ -123,7 +108,7 @@ async def test_a_long_path_is_no_trouble(tmp_path: Path, length: int) -> None:
         shutil.rmtree(folder)
 
 
-async def test_a_bot_without_a_socket_works_all_the_same(live: Live, home: Path, caplog: Any) -> None:
+async def test_a_bot_without_a_socket_works_all_the_same(live, home, caplog):
     (home / "citegram.sock").mkdir()  # as on a disk that takes no sockets
     async with live():
         assert "other commands cannot ask this bot" in caplog.text
@@ -131,7 +116,7 @@ async def test_a_bot_without_a_socket_works_all_the_same(live: Live, home: Path,
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
-async def test_another_user_is_not_served(tmp_path: Path) -> None:
+async def test_another_user_is_not_served(tmp_path):
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     ask = (
@@ -152,9 +137,9 @@ async def test_another_user_is_not_served(tmp_path: Path) -> None:
 # what is said
 
 
-async def test_an_index_that_does_not_move_is_a_sentence(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_index_that_does_not_move_is_a_sentence(library, monkeypatch):
     class Asleep:
-        def wake(self) -> None:
+        def wake(self):
             pass
 
     monkeypatch.setattr(server, "_STUCK_AFTER_SECONDS", 0.2)
@@ -167,22 +152,22 @@ async def test_an_index_that_does_not_move_is_a_sentence(library: Any, monkeypat
 class Slowly:
     """A rebuild that fails in the end."""
 
-    def __init__(self, error: RagError) -> None:
-        self.started: list[int | None] = []
+    def __init__(self, error):
+        self.started = []
         self._error = error
 
-    async def start(self, chat_id: int | None) -> None:
+    async def start(self, chat_id):
         self.started.append(chat_id)
 
-    async def progress(self) -> AsyncIterator[tuple[int, int]]:
+    async def progress(self):
         for done in (1, 2, 3):
             await asyncio.sleep(0.01)
             yield done, 3
         raise self._error
 
 
-async def test_a_rebuild_is_followed_to_its_end_or_to_why_it_failed(library: Any) -> None:
-    moves: list[tuple[int, int]] = []
+async def test_a_rebuild_is_followed_to_its_end_or_to_why_it_failed(library):
+    moves = []
     rebuilding = Slowly(RagError("The disk is full."))
     async with serving(library, library, rebuilding) as folder:
         with pytest.raises(RagError, match="The disk is full"):
@@ -197,7 +182,7 @@ async def test_a_rebuild_is_followed_to_its_end_or_to_why_it_failed(library: Any
 ASKED = json.dumps({"question": FERRY}).encode()
 
 
-async def test_what_is_no_request_gets_one_sentence(live: Live, home: Path) -> None:
+async def test_what_is_no_request_gets_one_sentence(live, home):
     refused = [
         (post(b""), "does not understand"),
         (post(b"\xff\xfe\x00\x01"), "does not understand"),
@@ -222,7 +207,7 @@ async def test_what_is_no_request_gets_one_sentence(live: Live, home: Path) -> N
         assert await owner(home).ask("\udcff ferry \x00 \U0001f6a2 \ud83d?", trace=False)  # odd letters are a question
 
 
-async def test_a_conversation_is_remembered_by_its_number(live: Live, home: Path) -> None:
+async def test_a_conversation_is_remembered_by_its_number(live, home):
     async with live():
         await owner(home).ask("When does the ferry to Owl Island leave?", trace=False, conversation=1)
         understood = [
@@ -233,7 +218,7 @@ async def test_a_conversation_is_remembered_by_its_number(live: Live, home: Path
     assert understood == ["When does the ferry to Bear Island leave?", "", ""]
 
 
-async def test_half_a_request_harms_nobody(live: Live, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_a_request_harms_nobody(live, home, monkeypatch):
     monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.3)
     async with live():
         with opened(home) as leaves:
@@ -243,10 +228,10 @@ async def test_half_a_request_harms_nobody(live: Live, home: Path, monkeypatch: 
         assert b"No request came" in await waits
 
 
-async def test_an_answer_that_nobody_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_nobody_reads_is_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.2)
 
-    async def long(asked: AskRequest, say: ReportProgress) -> str:
+    async def long(asked, say):
         return "x" * 3_000_000
 
     async with attending(tmp_path / "data", ask=long) as folder:
@@ -259,10 +244,10 @@ async def test_an_answer_that_nobody_reads_is_dropped(tmp_path: Path, monkeypatc
         assert await owner(folder).ask("", trace=False) == "x" * 3_000_000
 
 
-async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
+async def test_nobody_works_for_a_caller_that_has_gone(tmp_path):
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def forever(asked: AskRequest, say: ReportProgress) -> None:
+    async def forever(asked, say):
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -276,11 +261,11 @@ async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
         await asyncio.wait_for(ended.wait(), 30)
 
 
-async def test_too_many_callers_are_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_callers_are_told_to_come_back(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_MAX_CALLERS", 3)
     begun, go = asyncio.Semaphore(0), asyncio.Event()
 
-    async def wait(asked: AskRequest, say: ReportProgress) -> str:
+    async def wait(asked, say):
         begun.release()
         await go.wait()
         return asked.question
@@ -296,8 +281,8 @@ async def test_too_many_callers_are_told_to_come_back(tmp_path: Path, monkeypatc
         assert await owner(folder).ask("Now?", trace=False) == "Now?"
 
 
-async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, caplog: Any) -> None:
-    async def broken(asked: AskRequest, say: ReportProgress) -> None:
+async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path, caplog):
+    async def broken(asked, say):
         raise ZeroDivisionError("a bug")
 
     async with attending(tmp_path / "data", ask=broken, doctor=echo) as folder:
@@ -307,10 +292,10 @@ async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, c
         assert await owner(folder).greet()
 
 
-async def test_a_bot_that_stops_lets_nobody_wait(tmp_path: Path) -> None:
+async def test_a_bot_that_stops_lets_nobody_wait(tmp_path):
     begun = asyncio.Event()
 
-    async def forever(asked: AskRequest, say: ReportProgress) -> None:
+    async def forever(asked, say):
         begun.set()
         await asyncio.Event().wait()
 
@@ -324,13 +309,13 @@ async def test_a_bot_that_stops_lets_nobody_wait(tmp_path: Path) -> None:
 # bots that do not answer as they should
 
 
-async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def mute(reader, writer):
     await reader.read()
     writer.close()
 
 
-def saying(*said: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
-    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+def saying(*said):
+    async def speak(reader, writer):
         for one in said:
             writer.write(one)
         writer.close()
@@ -338,11 +323,14 @@ def saying(*said: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter
     return speak
 
 
-def reply(body: bytes, version: str = build_greeting()["Citegram-Version"]) -> bytes:
+CITEGRAM_VERSION = build_greeting()["Citegram-Version"]
+
+
+def reply(body, version=CITEGRAM_VERSION):
     return f"HTTP/1.0 200 OK\r\nCitegram-Version: {version}\r\nCitegram-Process: 1\r\n\r\n".encode() + body
 
 
-async def test_a_later_bot_is_told_apart(tmp_path: Path) -> None:
+async def test_a_later_bot_is_told_apart(tmp_path):
     later = saying(reply(b"{}", "9.9"))
     async with await asyncio.start_unix_server(later, tmp_path / "citegram.sock"):
         with pytest.raises(RagError, match=r"The bot that runs here is Citegram 9\.9, this command"):
@@ -350,13 +338,13 @@ async def test_a_later_bot_is_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", [b"hello\n", reply(b"hello\n"), reply(b"x" * (1 << 24) + b"\n"), reply(b"[]\n")])
-async def test_what_is_no_bot_is_a_sentence(tmp_path: Path, said: bytes) -> None:
+async def test_what_is_no_bot_is_a_sentence(tmp_path, said):
     async with await asyncio.start_unix_server(saying(said), tmp_path / "citegram.sock"):
         with pytest.raises(RagError, match="is not understood by this command"):
             await owner(tmp_path).ask("", trace=False)
 
 
-async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_holder_that_does_not_answer_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(control, "_CONNECT_TIMEOUT_SECONDS", 0.2)
     with lock_data_folder(tmp_path):
         with pytest.raises(BotSilent, match=f"process {os.getpid()}.*does not answer"):
@@ -369,7 +357,7 @@ async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatc
             await asyncio.sleep(0.05)  # it closes its side too
 
 
-async def test_work_that_needs_the_folder_alone_is_refused_beside_a_bot(tmp_path: Path) -> None:
+async def test_work_that_needs_the_folder_alone_is_refused_beside_a_bot(tmp_path):
     async with attending(tmp_path / "data", ask=echo) as folder:
         with pytest.raises(FolderLocked, match=rf"process {os.getpid()}\) works in the folder .*: stop it first"):
             async with hold_folder(folder):
@@ -379,8 +367,8 @@ async def test_work_that_needs_the_folder_alone_is_refused_beside_a_bot(tmp_path
             pass
 
 
-async def test_a_holder_that_ends_is_waited_for(tmp_path: Path) -> None:
-    async def briefly() -> None:
+async def test_a_holder_that_ends_is_waited_for(tmp_path):
+    async def briefly():
         with lock_data_folder(tmp_path):
             await asyncio.sleep(0.3)
 

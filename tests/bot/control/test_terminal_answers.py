@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 from datetime import UTC, timedelta
-from typing import Any
 
 import pytest
 
@@ -18,9 +15,7 @@ from rag_core.types import Entity, Origin
         ("ru", "Owl Gazette, переслал канал Harbour News, 1 марта 2025 · изменён 4 марта 2025"),
     ],
 )
-async def test_on_the_terminal_too_a_forward_is_its_origins_word_and_an_edit_is_told(
-    library: Any, make_post: Any, lang: str, line: str
-) -> None:
+async def test_on_the_terminal_too_a_forward_is_its_origins_word_and_an_edit_is_told(library, make_post, lang, line):
     text, origin = "The bakery on Mill Lane sells rye bread at 3 dollars.", Origin("Owl Gazette", -1007)
     post = make_post(50, text, chat=library.harbour, origin=origin)
     await library.keep(post, make_post(51, "Fresh rolls.", chat=library.harbour, origin=Origin("Us", library.harbour)))
@@ -33,7 +28,7 @@ async def test_on_the_terminal_too_a_forward_is_its_origins_word_and_an_edit_is_
     assert (citation["origin"], citation["edited"]) == ("Owl Gazette", edited.edited.isoformat())
 
 
-async def test_a_refusal_on_the_terminal_names_whose_words_were_nearest(library: Any, make_post: Any) -> None:
+async def test_a_refusal_on_the_terminal_names_whose_words_were_nearest(library, make_post):
     post = make_post(50, "Zeppelins fly over Mill Lane.", chat=library.harbour, origin=Origin("Owl Gazette"))
     await library.keep(post)
     question = "Who bought both zeppelins at the auction yesterday, and for how much money?"
@@ -44,7 +39,7 @@ async def test_a_refusal_on_the_terminal_names_whose_words_were_nearest(library:
 
 
 @pytest.mark.parametrize("question", ["What is the code of the quiz?", "Which code of the quiz is 9 or 17 or neither?"])
-async def test_on_the_terminal_what_a_post_hides_is_covered(library: Any, make_post: Any, question: str) -> None:
+async def test_on_the_terminal_what_a_post_hides_is_covered(library, make_post, question):
     text = "The secret code of the quiz is MARLIN."
     await library.keep(make_post(50, text, chat=library.harbour, entities=(Entity("spoiler", 31, 6),)))
     answerer = TerminalAnswerer(library.rag, UTC)
@@ -56,9 +51,7 @@ async def test_on_the_terminal_what_a_post_hides_is_covered(library: Any, make_p
     assert "MARLIN" not in str(await answerer.verify("The secret code of the quiz is not known.", trace=False))
 
 
-async def test_an_address_that_is_asked_for_stands_below_its_source_on_the_terminal(
-    library: Any, make_post: Any
-) -> None:
+async def test_an_address_that_is_asked_for_stands_below_its_source_on_the_terminal(library, make_post):
     link = "https://row.example.org/apply"
     await library.keep(make_post(50, "Apply for rowing.", chat=library.harbour, links=(link,)))
     found = await TerminalAnswerer(library.rag, UTC).ask("Where do I apply for rowing?", trace=False)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -7,12 +5,11 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from aiohttp import web
@@ -23,7 +20,6 @@ from bot import doctor as doctor_checks
 from bot.cli import doctor
 from bot.doctor import Check, CheckContext, Finding, check_settings, run_checks
 from bot.doctor.telegram_checks import check_telegram
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
@@ -40,27 +36,21 @@ class Said(NamedTuple):
     code: int
     lines: list[str]
 
-    def bad(self, start: str = "") -> list[str]:
+    def bad(self, start=""):
         """What must be mended, of what begins so."""
         return [line.removeprefix("BAD  ") for line in self.lines if line.startswith(f"BAD  {start}")]
 
-    def has(self, words: str) -> bool:
+    def has(self, words):
         return any(words in line for line in self.lines)
 
 
-Look = Callable[..., Awaitable[Said]]
-Live = Callable[..., AbstractAsyncContextManager[None]]
-
-
 @pytest.fixture
-def look(
-    sandbox: Sandbox, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Look:
+def look(sandbox, home, tmp_path, capsys, monkeypatch):
     """Runs the doctor on the folder, with the sandbox as Telegram, and other settings by section."""
     monkeypatch.chdir(tmp_path)
 
-    async def looked(**sections: dict[str, Any]) -> Said:
-        given: dict[str, dict[str, Any]] = {
+    async def looked(**sections):
+        given = {
             "bot": {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,)},
             "data": {"dir": home},
             "models": {"embedder": "none", "reranker": "none"},
@@ -77,8 +67,8 @@ def look(
     return looked
 
 
-async def edited(home: Path, sql: str) -> None:
-    def work() -> None:
+async def edited(home, sql):
+    def work():
         with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
             archive.execute(sql)
 
@@ -89,9 +79,7 @@ async def edited(home: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("runs", [False, True])
-async def test_where_all_is_well_every_line_is_short_and_the_exit_code_is_0(
-    look: Look, live: Live, home: Path, runs: bool
-) -> None:
+async def test_where_all_is_well_every_line_is_short_and_the_exit_code_is_0(look, live, home, runs):
     await run_cancellable(lambda stop: make_backup(home, stop))
     async with live() if runs else nullcontext():
         said = await look()
@@ -102,9 +90,7 @@ async def test_where_all_is_well_every_line_is_short_and_the_exit_code_is_0(
         assert said.has(start)
 
 
-async def test_a_program_reads_it_as_one_line(
-    look: Look, sandbox: Sandbox, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_program_reads_it_as_one_line(look, sandbox, home, capsys):
     settings = Settings.model_validate({"bot": {"token": "7:no", "api": sandbox.url}, "data": {"dir": home}})
     assert await doctor.run(argparse.Namespace(json=True), settings) == 1
     (line,) = capsys.readouterr().out.splitlines()
@@ -118,16 +104,16 @@ async def test_a_program_reads_it_as_one_line(
 # the round
 
 
-async def test_a_check_that_fails_or_hangs_does_not_stop_the_others() -> None:
-    async def breaks(case: CheckContext) -> AsyncIterator[Finding]:
+async def test_a_check_that_fails_or_hangs_does_not_stop_the_others():
+    async def breaks(case):
         yield Finding(True, "found before it broke")
         raise RuntimeError("with the token 42:SECRET in it")
 
-    async def hangs(case: CheckContext) -> AsyncIterator[Finding]:
+    async def hangs(case):
         await asyncio.Event().wait()
         yield Finding(True, "never")
 
-    async def works(case: CheckContext) -> AsyncIterator[Finding]:
+    async def works(case):
         yield Finding(True, "the token is 42:SECRET")
 
     case = CheckContext(Settings.model_validate({"bot": {"token": "42:SECRET"}}))
@@ -156,9 +142,7 @@ async def test_a_check_that_fails_or_hangs_does_not_stop_the_others() -> None:
         ({"proxy": "my proxy with hunter22"}, "The setting BOT__PROXY cannot be used: write socks5://", "hunter22"),
     ],
 )  # fmt: skip
-async def test_a_wrong_setting_of_the_connection_is_named_and_its_secret_is_not_shown(
-    look: Look, bot: dict[str, str], sentence: str, secret: str | None
-) -> None:
+async def test_a_wrong_setting_of_the_connection_is_named_and_its_secret_is_not_shown(look, bot, sentence, secret):
     said = await look(bot=bot)
     assert said.code == 1 and said.bad(sentence)
     assert secret is None or not said.has(secret)
@@ -174,20 +158,20 @@ async def test_a_wrong_setting_of_the_connection_is_named_and_its_secret_is_not_
         ("409", "Another program uses this bot's token: stop it"),
     ],
 )
-async def test_telegram_that_is_ill(look: Look, sandbox: Sandbox, kind: Any, sentence: str) -> None:
+async def test_telegram_that_is_ill(look, sandbox, kind, sentence):
     sandbox.faults.fail_next("getMe", kind, times=9, retry_after=7)
     said = await look()
     assert said.code == 1
     assert any(sentence in line for line in said.bad())
 
 
-def served(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> LocalServer:
+def served(handler):
     """A server that answers everything with one handler."""
     return LocalServer(web.route("*", "/{all:.*}", handler))
 
 
-async def test_a_clock_that_is_off(look: Look) -> None:
-    async def late(request: web.Request) -> web.Response:
+async def test_a_clock_that_is_off(look):
+    async def late(request):
         then = datetime.now(UTC) - timedelta(seconds=95)
         return web.Response(headers={"Date": f"{then:%a, %d %b %Y %H:%M:%S} GMT"})
 
@@ -198,7 +182,7 @@ async def test_a_clock_that_is_off(look: Look) -> None:
     assert "timedatectl" in line
 
 
-async def test_the_privacy_mode_is_told(look: Look, sandbox: Sandbox) -> None:
+async def test_the_privacy_mode_is_told(look, sandbox):
     sandbox.world.reads_groups = False
     assert (await look()).has("it gets commands and replies in groups")
     sandbox.world.reads_groups = True
@@ -206,10 +190,10 @@ async def test_the_privacy_mode_is_told(look: Look, sandbox: Sandbox) -> None:
     assert said.has("it gets all messages of its groups") and said.has("guest mode is off: switch it on")
 
 
-async def test_a_webhook_that_is_set_is_held_against_what_telegram_has(sandbox: Sandbox) -> None:
+async def test_a_webhook_that_is_set_is_held_against_what_telegram_has(sandbox):
     bot = Settings.model_validate({"bot": {"token": sandbox.token, "api": sandbox.url}}).bot
-    wanted: Any = SimpleNamespace(bot=bot, webhook=SimpleNamespace(url="https://ours.example/hook"))
-    foreign: Any = SimpleNamespace(bot=bot, webhook=SimpleNamespace(url=""))
+    wanted = SimpleNamespace(bot=bot, webhook=SimpleNamespace(url="https://ours.example/hook"))
+    foreign = SimpleNamespace(bot=bot, webhook=SimpleNamespace(url=""))
     sandbox.world.queue.hook("https://elsewhere.example/hidden-path")
     (_, found) = [finding async for finding in check_telegram(CheckContext(foreign))]
     assert found.what.startswith("A webhook at elsewhere.example takes the bot's updates away")
@@ -229,7 +213,7 @@ async def test_a_webhook_that_is_set_is_held_against_what_telegram_has(sandbox: 
 
 
 @pytest.fixture
-async def joined(home: Path) -> None:
+async def joined(home):
     archive = await Archive.open(home)
     await channels.record_bot_joined(archive, HARBOUR)
     await channels.record_bot_joined(archive, KILN)
@@ -237,7 +221,7 @@ async def joined(home: Path) -> None:
     await archive.close()
 
 
-async def test_the_bot_is_no_admin_of_a_channel_any_more(look: Look, sandbox: Sandbox, joined: None) -> None:
+async def test_the_bot_is_no_admin_of_a_channel_any_more(look, sandbox, joined):
     bot = sandbox.world.bot.id
     set_chat_member(sandbox.world, HARBOUR, bot, "administrator")
     set_chat_member(sandbox.world, KILN, bot, "administrator")
@@ -255,20 +239,20 @@ async def test_the_bot_is_no_admin_of_a_channel_any_more(look: Look, sandbox: Sa
 # the folder
 
 
-async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look, monkeypatch):
     monkeypatch.setattr(doctor_checks, "_MIN_FREE_BYTES", 1 << 62)
     said = await look()
     assert any("a backup and a rebuild of the indexes need" in line and "make room" in line for line in said.bad())
 
 
-async def test_a_network_disk(look: Look, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_network_disk(look, home, tmp_path, monkeypatch):
     mounts = tmp_path / "mounts"
     mounts.write_text(f"disk / ext4 rw 0 0\nbox:/share {home.resolve()} nfs4 rw 0 0\n")
     monkeypatch.setattr(doctor_checks, "_MOUNTS_FILE", mounts)
     assert any("lies on a network file system (nfs4)" in line for line in (await look()).bad())
 
 
-async def test_what_others_can_read_is_named_with_the_command_that_closes_it(look: Look, home: Path) -> None:
+async def test_what_others_can_read_is_named_with_the_command_that_closes_it(look, home):
     Path(".env").touch(0o600)
     assert not (await look()).code
     Path(".env").chmod(0o644)
@@ -281,7 +265,7 @@ async def test_what_others_can_read_is_named_with_the_command_that_closes_it(loo
 # backups
 
 
-async def test_backups_that_are_missing_old_or_broken(look: Look, home: Path) -> None:
+async def test_backups_that_are_missing_old_or_broken(look, home):
     await edited(home, f"UPDATE channels SET added_at = {int(time.time())}")
     said = await look()
     assert said.code == 0
@@ -305,8 +289,8 @@ async def test_backups_that_are_missing_old_or_broken(look: Look, home: Path) ->
 
 
 async def test_pictures_that_wait_for_a_missing_program_are_told_with_the_way_to_get_it(
-    look: Look, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    look, home, tmp_path, monkeypatch
+):
     monkeypatch.setenv("PATH", str(tmp_path))
     said = await look()
     assert (said.code, said.bad()) == (0, [])
@@ -320,9 +304,7 @@ async def test_pictures_that_wait_for_a_missing_program_are_told_with_the_way_to
     assert line.startswith("files of posts (picture): 1 cannot be read: run sudo apt-get install tesseract-ocr ")
 
 
-async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(
-    look: Look, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(look, home, monkeypatch):
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("CREATE TABLE tomorrow (x INTEGER)",)))
     said = await look()
     assert said.lines[0].startswith("note The archive is that of an earlier version of Citegram: start the bot")
@@ -331,9 +313,7 @@ async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(
     assert said.has("ok   @")
 
 
-async def test_a_damaged_archive_or_folder_is_one_sentence_and_the_rest_is_looked_at(
-    look: Look, home: Path, tmp_path: Path
-) -> None:
+async def test_a_damaged_archive_or_folder_is_one_sentence_and_the_rest_is_looked_at(look, home, tmp_path):
     shutil.rmtree(home / "lexical")
     assert (await look()).has("0 passages, 12 changes behind (taken in at the next start)")
     (home / "citegram.db").write_bytes(b"nonsense" * 4000)
@@ -345,7 +325,7 @@ async def test_a_damaged_archive_or_folder_is_one_sentence_and_the_rest_is_looke
         assert said.has("ok   @")
 
 
-async def test_an_index_that_is_ahead_of_the_archive(look: Look, live: Live, home: Path) -> None:
+async def test_an_index_that_is_ahead_of_the_archive(look, live, home):
     async with live():
         await edited(home, "UPDATE sequence SET value = value - 3")
         await edited(home, "DELETE FROM posts WHERE seq > (SELECT value FROM sequence)")
@@ -353,7 +333,7 @@ async def test_an_index_that_is_ahead_of_the_archive(look: Look, live: Live, hom
     assert said.bad("The index knows of 3 changes that the archive does not have")
 
 
-async def test_an_index_that_holds_something_else_than_the_archive(look: Look, home: Path) -> None:
+async def test_an_index_that_holds_something_else_than_the_archive(look, home):
     async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
         rag.lexical.replace([PostKey(HARBOUR, 10)], ())
         await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive.folder), rag.archive.identity)
@@ -365,9 +345,7 @@ async def test_an_index_that_holds_something_else_than_the_archive(look: Look, h
 # models, servers, settings
 
 
-async def test_a_model_that_is_missing_or_larger_than_the_memory(
-    look: Look, home: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_model_that_is_missing_or_larger_than_the_memory(look, home, tiny_gguf, monkeypatch):
     said = await look(llm={"model": str(home / "gone.gguf")})
     assert said.bad(f"There is no model at {home / 'gone.gguf'}: check the path")
     monkeypatch.setattr("bot.doctor.measure_free_memory", lambda: 1000)
@@ -375,7 +353,7 @@ async def test_a_model_that_is_missing_or_larger_than_the_memory(
     assert said.bad(f"The model {tiny_gguf} needs about ")
 
 
-def test_a_model_whose_bytes_changed_under_the_same_time(tmp_path: Path) -> None:
+def test_a_model_whose_bytes_changed_under_the_same_time(tmp_path):
     row = WRITERS[0]
     folder = tmp_path / row.name
     folder.mkdir()
@@ -390,8 +368,8 @@ def test_a_model_whose_bytes_changed_under_the_same_time(tmp_path: Path) -> None
         verify_model_checksums(row, folder)
 
 
-async def test_a_qdrant_server_that_is_gone_refuses_or_answers(look: Look) -> None:
-    async def keyed(request: web.Request) -> web.Response:
+async def test_a_qdrant_server_that_is_gone_refuses_or_answers(look):
+    async def keyed(request):
         return web.json_response({}, status=200 if request.headers.get("api-key") == "right" else 401)
 
     said = await look(qdrant={"url": "http://127.0.0.1:9"})
@@ -412,7 +390,7 @@ async def test_a_qdrant_server_that_is_gone_refuses_or_answers(look: Look) -> No
         ({"qdrant": {"url": "http://vectors.example:6333", "key": "k"}}, "QDRANT__URL sends its key unencrypted"),
     ],
 )
-async def test_settings_that_contradict_each_other(sections: Any, sentence: str) -> None:
+async def test_settings_that_contradict_each_other(sections, sentence):
     given = {"bot": {"token": "42:token", "admins": (1,)}} | sections
     given["bot"] = {"token": "42:token"} | given["bot"]
     found = [one async for one in check_settings(CheckContext(Settings.model_validate(given)))]

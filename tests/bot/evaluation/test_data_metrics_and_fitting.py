@@ -1,18 +1,14 @@
-from __future__ import annotations
-
 import gzip
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import log2
 from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import write_rows
 
-from bot.evaluation.data import EvaluationQuery, IndexedDataset, open_indexed_dataset, read_dataset
+from bot.evaluation.data import EvaluationQuery, open_indexed_dataset, read_dataset
 from bot.evaluation.fitting import RetrieverRankings, choose_safest_fusions, fit_calibration
 from bot.evaluation.judging import holds_answer
 from bot.evaluation.measures import answer_query, run_interleaved, search_query
@@ -44,19 +40,18 @@ QUERIES = [
      "answers": ["2750"]},
     {"id": "q3", "text": "Who is the mayor of Paris?", "lang": "en", "relevant": [], "answerable": False},
 ]  # fmt: skip
-Write = Callable[..., Path]
 DATA = Path(__file__).parents[2] / "data" / "evaluation"
 
 
-async def search_all(data: IndexedDataset) -> list[RankedQuery]:
+async def search_all(data):
     return [await search_query(query, data) for query in data.dataset.queries if query.relevant]
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Write:
+def written(tmp_path):
     """A folder of evaluation data: strings as they are, rows as JSON Lines."""
 
-    def write(name: str = "data", **files: Any) -> Path:
+    def write(name="data", **files):
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         for stem, rows in files.items():
@@ -70,14 +65,14 @@ def written(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> RagSettings:
+def settings(tmp_path):
     return RagSettings.model_validate({"data": {"dir": tmp_path / "installation"}})
 
 
 # What is read.
 
 
-def test_documents_become_posts_of_one_channel_per_source(written: Write) -> None:
+def test_documents_become_posts_of_one_channel_per_source(written):
     dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
     made = [(channel.title, [(post.text, post.date) for post in posts]) for channel, posts in dataset.posts()]
     assert [title for title, _ in made] == ["Harbour", "Печь"]
@@ -86,7 +81,7 @@ def test_documents_become_posts_of_one_channel_per_source(written: Write) -> Non
     assert dataset.name == "data"
 
 
-def test_questions_are_read_with_what_is_left_out(written: Write) -> None:
+def test_questions_are_read_with_what_is_left_out(written):
     rows = [
         {"id": 7, "text": "Где паром?", "relevant": "d1", "answers": "у причала", "asked_at": "2025-03-01"},
         {"id": "b", "text": "x", "lang": "en", "group": "g", "answerable": False, "answers": None},
@@ -96,7 +91,7 @@ def test_questions_are_read_with_what_is_left_out(written: Write) -> None:
     assert (second.group, second.answerable, second.answers, second.asked_at) == ("g", False, (), None)
 
 
-def test_distractors_are_added_and_a_limit_counts_questions(written: Write, tmp_path: Path) -> None:
+def test_distractors_are_added_and_a_limit_counts_questions(written, tmp_path):
     more = tmp_path / "more.jsonl.gz"
     more.write_bytes(gzip.compress(b'{"id": "x1", "text": "noise"}\n\n{"id": "x2", "text": "noise"}\n', mtime=0))
     dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES), [more], 2)
@@ -118,7 +113,7 @@ def test_distractors_are_added_and_a_limit_counts_questions(written: Write, tmp_
         ({"queries": QUERIES, "corpus": [{"id": "d", "text": "x", "date": "soon"}]}, "document needs"),
     ],
 )
-def test_bad_data_is_one_sentence(written: Write, files: dict[str, Any], said: str) -> None:
+def test_bad_data_is_one_sentence(written, files, said):
     folder = written(**files)
     with pytest.raises(ImportRefused, match=said) as caught:
         read_dataset(folder)
@@ -128,7 +123,7 @@ def test_bad_data_is_one_sentence(written: Write, files: dict[str, Any], said: s
 @pytest.mark.parametrize(
     "raw", [b"not gzip", gzip.compress(b'{"id": "x1", "text": "noise"}', mtime=0)[:-9], b"\x1f\x8b" + b"\0" * 40]
 )
-def test_distractors_that_cannot_be_read_are_one_sentence(written: Write, tmp_path: Path, raw: bytes) -> None:
+def test_distractors_that_cannot_be_read_are_one_sentence(written, tmp_path, raw):
     file = tmp_path / "more.jsonl.gz"
     folder = written(queries=QUERIES, corpus=CORPUS)
     with pytest.raises(ImportRefused, match="check the path"):
@@ -141,13 +136,13 @@ def test_distractors_that_cannot_be_read_are_one_sentence(written: Write, tmp_pa
 # What counts as right.
 
 
-def test_what_an_answer_holds() -> None:
+def test_what_an_answer_holds():
     """Whole words, in any case; a date in any of its usual formats."""
     for row in map(json.loads, (DATA / "holds_answer.jsonl").read_text("utf-8").splitlines()):
         assert holds_answer(row["text"], row["answers"]) is row["right"], row
 
 
-def reply(*texts: str, posts: tuple[int, ...] = (1,)) -> Answer:
+def reply(*texts, posts=(1,)):
     cited = tuple(Citation(PostKey(-1, n), "x", 0, 1, DAY) for n in posts)
     return Answer(tuple(Sentence(text, cited) for text in texts), 0.9, "direct")
 
@@ -166,7 +161,7 @@ def reply(*texts: str, posts: tuple[int, ...] = (1,)) -> Answer:
         (("7:30", "y" * 301), False, False),
     ],
 )
-def test_a_long_answer_is_no_answer(texts: tuple[str, ...], first: bool, shown: bool) -> None:
+def test_a_long_answer_is_no_answer(texts, first, shown):
     query = EvaluationQuery("q", "When?", "en", frozenset({"d1"}), ("7:30",), True, "q", None)
     row = judge_answer(query, reply(*texts), ["d1"], 1.0)
     assert (row.first_right, row.shown_right) == (first, shown)
@@ -180,7 +175,7 @@ def test_a_long_answer_is_no_answer(texts: tuple[str, ...], first: bool, shown: 
     ("texts", "stale"),
     [(("It costs 160.", "Now 185."), True), (("185, it was 160.",), False), (("Bread.", "160."), False), ((), False)],
 )
-def test_an_old_value_shown_first_is_counted(texts: tuple[str, ...], stale: bool) -> None:
+def test_an_old_value_shown_first_is_counted(texts, stale):
     query = EvaluationQuery("q", "Price?", "en", frozenset(), ("185",), True, "q", None, "price", ("160",), typo=True)
     judged = judge_answer(query, replace(reply(*texts), recipe="agent"), [], 1.0)
     found = compute_metrics_by_kind([judged])
@@ -191,15 +186,15 @@ def test_an_old_value_shown_first_is_counted(texts: tuple[str, ...], stale: bool
     ]
 
 
-def row(**changed: Any) -> JudgedAnswer:
-    values: dict[str, Any] = {
+def row(**changed):
+    values = {
         "lang": "en", "group": "g", "answerable": True, "refused": False, "first_right": True, "shown_right": True,
         "cited_right": (True,), "covered_sentences": (True,), "took_ms": 10.0, "confidence": 0.9,
     }  # fmt: skip
     return JudgedAnswer(**values | changed)
 
 
-def test_the_figures_of_answers() -> None:
+def test_the_figures_of_answers():
     nothing = {"refused": True, "first_right": False, "shown_right": False, "cited_right": (), "covered_sentences": ()}
     rows = [
         row(took_ms=10.0, cited_right=(True, False)),
@@ -222,7 +217,7 @@ def test_the_figures_of_answers() -> None:
     }  # fmt: skip
 
 
-def test_the_figures_of_retrieval() -> None:
+def test_the_figures_of_retrieval():
     rows = [
         RankedQuery("en", (True, False, False), 1, 1.0),
         RankedQuery("en", (False, True, True), 2, 2.0, queries=3),
@@ -237,7 +232,7 @@ def test_the_figures_of_retrieval() -> None:
     }  # fmt: skip
 
 
-def test_figures_stand_for_all_and_for_each_language_and_nothing_is_no_figure() -> None:
+def test_figures_stand_for_all_and_for_each_language_and_nothing_is_no_figure():
     rows = [RankedQuery("en", (True,), 1, 1.0), RankedQuery("ru", (False,), 1, 1.0)]
     found = compute_by_language(rows, compute_retrieval_metrics)
     assert {lang: figures["recall@1"] for lang, figures in found.items()} == {"all": 0.5, "en": 1.0, "ru": 0.0}
@@ -248,7 +243,7 @@ def test_figures_stand_for_all_and_for_each_language_and_nothing_is_no_figure() 
 # The bar.
 
 
-def test_the_bar_refuses_at_most_the_target_of_each_language() -> None:
+def test_the_bar_refuses_at_most_the_target_of_each_language():
     rows = [row(confidence=n / 100, group=f"g{n % 10}") for n in range(1, 101)]
     rows += [row(confidence=n / 200, group=f"g{n % 10}", lang="ru") for n in range(1, 101)]
     rows += [row(confidence=0.02, answerable=False, group=f"g{n % 10}") for n in range(10)]
@@ -260,7 +255,7 @@ def test_the_bar_refuses_at_most_the_target_of_each_language() -> None:
     assert share <= 0.07
 
 
-def test_questions_about_one_document_are_never_on_both_sides_of_a_fold() -> None:
+def test_questions_about_one_document_are_never_on_both_sides_of_a_fold():
     """One document's questions are hopeless: fitted without it, the bar refuses them all."""
     rows = [row(confidence=0.9, group=f"g{n}") for n in range(40)]
     rows += [row(confidence=0.1, group="hopeless") for _ in range(10)]
@@ -269,7 +264,7 @@ def test_questions_about_one_document_are_never_on_both_sides_of_a_fold() -> Non
     assert fitted.abstained[0] == 0.2
 
 
-def test_the_interval_is_wilson_s() -> None:
+def test_the_interval_is_wilson_s():
     rows = [row(confidence=0.9, group=f"g{n}") for n in range(100)]
     rows += [row(confidence=0.1 if n < 5 else 0.95, answerable=False, group=f"u{n}") for n in range(10)]
     assert fit_calibration(rows, "").refused == (0.5, 0.2366, 0.7634)
@@ -280,12 +275,12 @@ def test_the_interval_is_wilson_s() -> None:
 NAMES = {PassageRef(PostKey(-1, n), 0, 0, 1): str(n) for n in range(60)}
 
 
-def legs(lang: str, right: int, *rankings: list[int]) -> RetrieverRankings:
+def legs(lang, right, *rankings):
     lexical, dense = ([(list(NAMES)[n], 1.0 - i / 50) for i, n in enumerate(ranking)] for ranking in rankings)
     return RetrieverRankings(lang, frozenset({str(right)}), lexical, dense, NAMES)
 
 
-def test_a_leg_by_meaning_gets_weight_only_in_a_language_where_it_knows_better() -> None:
+def test_a_leg_by_meaning_gets_weight_only_in_a_language_where_it_knows_better():
     rows = [legs("en", n, [50, n, 51], [n, 51, 52]) for n in range(20)]
     rows += [legs("ru", n, [n, 50, 51], [52, 53, 54]) for n in range(20)]
     found = choose_safest_fusions(rows)
@@ -296,9 +291,7 @@ def test_a_leg_by_meaning_gets_weight_only_in_a_language_where_it_knows_better()
 # All of it, over a real archive and index.
 
 
-async def test_every_question_is_asked_as_the_bot_does_it_and_the_figures_are_the_same_again(
-    written: Write, settings: RagSettings
-) -> None:
+async def test_every_question_is_asked_as_the_bot_does_it_and_the_figures_are_the_same_again(written, settings):
     found = []
     for _ in range(2):
         dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
@@ -318,7 +311,7 @@ async def test_every_question_is_asked_as_the_bot_does_it_and_the_figures_are_th
     assert not settings.data.dir.exists()  # what is measured leaves the installation alone
 
 
-async def test_posts_of_an_export_are_known_by_their_number(written: Write, settings: RagSettings, root: Path) -> None:
+async def test_posts_of_an_export_are_known_by_their_number(written, settings, root):
     queries = [{"id": "q", "text": "Где репетирует хор?", "relevant": ["kirpichiki/msg-3", "zaslonka/msg-11"]}]
     folder = written(queries=queries)
     for name in ("kirpichiki", "zaslonka"):

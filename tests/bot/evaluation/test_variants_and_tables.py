@@ -1,10 +1,6 @@
 """The parts of the evaluation: ways, turns, tables."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -15,7 +11,6 @@ from bot.evaluation.metrics import (
     format_difference_intervals,
     format_report,
 )
-from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import plan_with_spelling_and_aliases
 from rag_core.storage.channels import load_channels
@@ -25,12 +20,12 @@ from rag_core.types import HYBRID
 
 
 @pytest.fixture
-def rag(library: Any) -> Engine:
+def rag(library):
     """As if both models were open: a way only passes them on."""
     return replace(library.rag, dense=object(), reranker=object())
 
 
-def test_without_a_plan_the_question_is_the_one_query_of_both_legs(library: Any, rag: Engine) -> None:
+def test_without_a_plan_the_question_is_the_one_query_of_both_legs(library, rag):
     question = library.question("When did Harbour News write about the ferry to Owl Island in March 2025?")
     with_plan, without = (Variant(plan=plan).over(rag).plan(question, {}) for plan in ("on", "off"))
     assert with_plan.since and len(with_plan.queries) > 2
@@ -38,7 +33,7 @@ def test_without_a_plan_the_question_is_the_one_query_of_both_legs(library: Any,
     assert without.legs == HYBRID
 
 
-async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library: Any) -> None:
+async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library):
     question = library.question("Почом курс кирамики?")  # a word of asking is no typo
     for way, read_as in (("on", (("кирамики", "керамики"),)), ("off", ())):
         rag = Variant(plan=way).over(library.rag)
@@ -48,15 +43,15 @@ async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library:
 
 
 @pytest.mark.parametrize("changed", [{"dense": None}, {"reranker": None}])
-def test_a_way_that_needs_what_could_not_be_opened_is_refused(rag: Engine, changed: dict[str, None]) -> None:
+def test_a_way_that_needs_what_could_not_be_opened_is_refused(rag, changed):
     with pytest.raises(ModelUnavailable, match="models pull"):
-        Variant(legs="hybrid", rerank="on").over(replace(rag, **changed))  # type: ignore[arg-type]
+        Variant(legs="hybrid", rerank="on").over(replace(rag, **changed))
 
 
 # Questions.
 
 
-def test_rows_are_the_first_or_those_that_a_seed_draws_in_their_order() -> None:
+def test_rows_are_the_first_or_those_that_a_seed_draws_in_their_order():
     rows = tuple(range(100))
     assert draw_sample(rows, None) == draw_sample(rows, None, 7) == rows
     assert draw_sample(rows, 3) == (0, 1, 2)
@@ -70,7 +65,7 @@ def test_rows_are_the_first_or_those_that_a_seed_draws_in_their_order() -> None:
 # Tables.
 
 
-def test_shares_are_said_with_their_interval_and_of_thirty_rows_at_least() -> None:
+def test_shares_are_said_with_their_interval_and_of_thirty_rows_at_least():
     found = {"": {"all": {"recall@1": 0.5, "recall@5": 1.0, "recall@20": 1.0}}}
     few, many = (format_report("retrieval", found, rows, everything=False) for rows in (29, 30))
     assert few.splitlines()[0] == (
@@ -80,7 +75,7 @@ def test_shares_are_said_with_their_interval_and_of_thirty_rows_at_least() -> No
     assert "answer 30 questions, 50% (33% to 67%) are found first, 100% (89% to 100%) among" in many
 
 
-def test_ratios_are_of_what_was_measured() -> None:
+def test_ratios_are_of_what_was_measured():
     found = {
         "slow-way": {"all": {"right": 0.5, "latency_ms_p50": 10.0, "latency_ms_p95": None}},
         "other": {"all": {"right": 1.0, "latency_ms_p50": 25.0, "latency_ms_p95": 2.0}},
@@ -88,8 +83,8 @@ def test_ratios_are_of_what_was_measured() -> None:
     assert compute_ratios(found) == {"other": {"all": {"latency_ms_p50": 2.5, "latency_ms_p95": None}}}
 
 
-def test_an_interval_of_paired_questions_holds_no_zero_where_one_variant_is_better_on_all() -> None:
-    def share(rows: Sequence[bool]) -> dict[str, float | None]:
+def test_an_interval_of_paired_questions_holds_no_zero_where_one_variant_is_better_on_all():
+    def share(rows):
         return {"shown_right": sum(rows) / len(rows), "latency_ms_p50": 1.0, "nothing": None}
 
     rows = {"first": [False] * 40, "better": [True] * 40, "alike": [False] * 40, "mixed": [True] * 3 + [False] * 37}

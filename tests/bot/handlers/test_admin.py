@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib
@@ -7,7 +5,6 @@ import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -32,7 +29,6 @@ from bot import data_folder
 from bot.cli import doctor
 from bot.cli import models as models_command
 from bot.handlers import admin
-from bot.sandbox import Sandbox
 from bot.settings import Settings
 from bot.views.keyboards import Press
 from rag_core.models.catalog import HubSource, find_models
@@ -42,7 +38,7 @@ from rag_core.storage.backups import get_backups_folder
 FERRY = "When does the ferry to Owl Island leave?"
 
 
-async def stats(sandbox: Sandbox, chat: int = ADMIN) -> str:
+async def stats(sandbox, chat=ADMIN):
     reply = await say(sandbox, chat, "/stats")
     return str(reply["text"])
 
@@ -72,7 +68,7 @@ async def test_stats_show_what_fails_with_its_sentence(sandbox, live, home, monk
     from ingest.indexer import LexicalIndexer
     from rag_core.errors import IndexUnavailable
 
-    async def broken(self: LexicalIndexer, *_: Any) -> int:
+    async def broken(self, *_):
         raise IndexUnavailable("The index cannot be written to disk: free some space.")
 
     monkeypatch.setattr(LexicalIndexer, "catch_up", broken)
@@ -105,7 +101,7 @@ def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path, monkeypat
     (log / "young").mkdir()
     real = os.scandir
 
-    def late(path: Any) -> Any:
+    def late(path):
         if not isinstance(path, int) and Path(path) == log / "young":
             shutil.rmtree(path)
         return real(path)
@@ -261,7 +257,7 @@ def published(tiny_gguf):
 async def test_an_admin_downloads_the_writer_with_a_button(sandbox, live, home, published, monkeypatch):
     goes_on, raw = asyncio.Event(), published.read_bytes()
 
-    async def serve(request: web.Request) -> web.StreamResponse:
+    async def serve(request):
         answer = web.StreamResponse(
             headers={"ETag": f'"{hashlib.sha256(raw).hexdigest()}"', "Content-Length": str(len(raw))}
         )
@@ -319,7 +315,7 @@ async def test_a_better_embedder_is_told_and_changed_to(
         assert "finds more" not in said
 
 
-async def wait_for_vectors(home: Path, model: str) -> None:
+async def wait_for_vectors(home, model):
     archive = await Archive.open(home)
     try:
         async with asyncio.timeout(30):

@@ -1,12 +1,8 @@
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
 import re
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 from driver import (
     ADMIN,
@@ -42,7 +38,7 @@ MARCH = "What was posted in March 2024?"
 NOBODY = "Who won the ferry chess tournament in Buenos Aires?"
 
 
-def votes(home: Path) -> list[tuple[Any, ...]]:
+def votes(home):
     return execute(home, "SELECT user_id, good, reason FROM votes ORDER BY user_id")
 
 
@@ -145,7 +141,7 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(sa
 # Sources
 
 
-async def many(home: Path) -> None:
+async def many(home):
     """Seven posts that answer one question, kept as an answer cites them."""
     kept = [Post(PostKey(HARBOUR, 50 + n), datetime(2024, 6, 1 + n, tzinfo=UTC), f"Tug {n} is red.") for n in range(7)]
     sentences = [{"around": "", "quote": 0, "citations": [[*post.key, 0, 13]]} for post in kept]
@@ -267,7 +263,7 @@ async def test_deeper_asks_again_and_says_what_came_of_it(sandbox, live, ask, ho
 
 
 async def test_a_link_asks_a_short_question_for_whoever_opens_it(sandbox, live, ask):
-    async def open_link(asker: int, question: str, who: int) -> tuple[str, str]:
+    async def open_link(asker, question, who):
         await ask(asker, question)
         found = re.search(r"start=(\S+)", (await ask(asker, "/link"))["text"])
         assert found and len(found[1]) <= 64
@@ -302,7 +298,7 @@ async def test_a_long_question_is_kept_only_when_its_asker_makes_a_link(sandbox,
             assert (await ask(ADMIN, f"/start {guess}"))["text"].startswith("Ask me about your channels")
 
 
-def asked_questions(home: Path) -> list[str]:
+def asked_questions(home):
     return [text for (text,) in execute(home, "SELECT text FROM questions ORDER BY id")]
 
 
@@ -344,7 +340,7 @@ async def test_no_the_other_one_answers_from_the_next_posts_until_there_is_none(
         for text in (f"A ferry to {island} leaves when the tide is in." for island in islands):
             await sandbox.post(HARBOUR, text)
         await wait_until_idle(sandbox, home)
-        told, shown = await ask(OTTO, FERRY), list[set[str]]()
+        told, shown = await ask(OTTO, FERRY), []
         while not told["text"].startswith("I have no other post for this question."):
             shown.append({entity["url"] for entity in told["entities"] if "url" in entity})
             told = await ask(OTTO, "no, the other one" if len(shown) % 2 else "not that one")

@@ -1,10 +1,7 @@
 """The history of a channel, as an admin asks for it and a reader gains by it."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
-from typing import Any
 
 import pytest
 from driver import ADMIN, OTTO, buttons, current, open_archive, press, query_archive, say
@@ -12,9 +9,8 @@ from fake_mtproto_server import CHAT_ID, make_message, serve
 
 from bot import jobs
 from bot.handlers import channels as handlers
-from bot.sandbox import Sandbox
 from ingest.history import PacedSource
-from rag_core.storage import Archive, channel_history, channels, posts
+from rag_core.storage import channel_history, channels, posts
 from rag_core.types import Channel, Visibility
 
 ON = {"history": {"api_id": 1, "api_hash": "hash"}}
@@ -34,7 +30,7 @@ def server(monkeypatch):
 async def bakery(home, sandbox):
     """A channel that the bot is in and has no posts of, and an approved group."""
 
-    async def save(archive: Archive) -> None:
+    async def save(archive):
         await channels.save_channel(archive, Channel(CHAT_ID, "Bakery", "bakery", visibility=Visibility.PUBLIC))
         await channels.save_channel(archive, Channel(GROUP_ID, "Bakers", kind="supergroup"))
         await channels.record_bot_joined(archive, CHAT_ID)
@@ -44,21 +40,21 @@ async def bakery(home, sandbox):
     return home
 
 
-async def open_history(sandbox: Sandbox, title: str = "Bakery") -> dict[str, Any]:
+async def open_history(sandbox, title="Bakery"):
     asked = await say(sandbox, ADMIN, "/channels")
     await press(sandbox, asked, title, ADMIN)
     await press(sandbox, asked, "Older posts…", ADMIN)
     return asked
 
 
-async def found(sandbox: Sandbox, question: str, words: str) -> None:
+async def found(sandbox, question, words):
     """Ask until an answer holds the words."""
     async with asyncio.timeout(40):
         while words not in (await say(sandbox, OTTO, question))["text"]:
             pass
 
 
-async def says(sandbox: Sandbox, message: dict[str, Any], words: str) -> bool:
+async def says(sandbox, message, words):
     return await sandbox.until(lambda: words in current(sandbox, message)["text"], 30)
 
 
@@ -111,7 +107,7 @@ async def test_a_backfill_is_paused_resumed_and_cancelled_with_its_buttons(sandb
         held = asyncio.Event()
         answer = server.answer
 
-        async def wait(request: Any) -> Any:
+        async def wait(request):
             await held.wait()
             return await answer(request)
 

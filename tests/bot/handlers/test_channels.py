@@ -1,13 +1,9 @@
 """/channels as an admin uses it: the list, the card, who may read, pause, guarded posts, removal."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from driver import (
     ADMIN,
@@ -31,7 +27,6 @@ from driver import (
 from sandbox_chat_changes import create_topic
 
 from bot.i18n import get_translator
-from bot.sandbox import Sandbox
 from bot.views.channel_card import make_channel_token
 from bot.views.keyboards import Press
 from rag_core.storage import Archive, channel_history, channels, readers
@@ -43,12 +38,12 @@ TROPHY = "Where did the treasurer hide the silver trophy?"
 FERRY = "When does the ferry to Owl Island leave?"
 
 
-def mark(home: Path, chat_id: int = SAFE) -> str:
+def mark(home, chat_id=SAFE):
     ((identity,),) = execute(home, "SELECT value FROM identity")
-    return make_channel_token(SimpleNamespace(identity=identity), chat_id)  # type: ignore[arg-type]
+    return make_channel_token(SimpleNamespace(identity=identity), chat_id)
 
 
-async def found(sandbox: Sandbox, question: str, words: str) -> bool:
+async def found(sandbox, question, words):
     """Ask until an answer holds the words."""
     async with asyncio.timeout(10):
         while words not in (await say(sandbox, ADMIN, question))["text"]:
@@ -98,14 +93,14 @@ HOSTILE = [
 
 
 async def test_a_long_list_with_hostile_titles_is_turned_like_pages_and_fits(sandbox, live, home):
-    async def more(archive: Archive) -> None:
+    async def more(archive):
         for number in range(60):
             title = f"{HOSTILE[number % len(HOSTILE)]}" if number % 2 else f"Number {number:02}"
             await channels.save_channel(archive, Channel(-(10**15) - number, title, visibility=Visibility.PUBLIC))
 
     await query_archive(home, more)
     async with live():
-        card, seen = await open_channels(sandbox), set[str]()
+        card, seen = await open_channels(sandbox), set()
         assert card.text.startswith("64 channels")
         while True:
             for label, data in card.buttons.items():
@@ -177,7 +172,7 @@ async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox, live
 # removal
 
 
-def gone_for_good(home: Path) -> bool:
+def gone_for_good(home):
     tables = ("channels", "posts", "post_versions", "bindings", "gaps", "to_embed")
     return not any(execute(home, f"SELECT 1 FROM {table} WHERE chat_id = ?", SAFE) for table in tables)
 
@@ -240,7 +235,7 @@ async def test_the_bot_leaves_a_removed_channel_when_told_to(sandbox, live, home
 
 
 async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox, live, home):
-    async def noted(archive: Archive) -> None:
+    async def noted(archive):
         await channels.record_bot_joined(archive, HARBOUR)
         await channel_history.note_gap_before_joining(archive, HARBOUR)
         async with archive.writing() as connection:
@@ -274,7 +269,7 @@ async def test_a_topic_of_an_imported_forum_gets_its_title(sandbox, live, home):
     await channels.save_channel(archive, Channel(GROUP, "Neighbours", kind="supergroup"))
     await archive.close()
 
-    def title() -> list[tuple[Any, ...]]:
+    def title():
         return execute(home, "SELECT topic, title FROM topics")
 
     async with live():

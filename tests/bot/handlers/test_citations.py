@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, execute, open_more, query_archive
@@ -10,7 +7,6 @@ from sandbox_chat_changes import create_topic
 
 from bot.handlers.citations import MAX_QUOTE_LENGTH, build_native_quote, load_cited_words, locate_quote
 from bot.i18n import get_translator
-from bot.sandbox import Sandbox
 from bot.sandbox.messages import count_utf16_units
 from bot.sandbox.state import get_message_key
 from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, hash_text_version
@@ -35,7 +31,7 @@ def sandbox(sandbox):
     return sandbox
 
 
-def receipts(message: dict[str, Any]) -> list[tuple[str, str]]:
+def receipts(message):
     rows = message["reply_markup"]["inline_keyboard"]
     found = [(button["text"], button["callback_data"]) for row in rows for button in row if "callback_data" in button]
     return [(label, data) for label, data in found if label.startswith("❝")]
@@ -45,26 +41,26 @@ def receipts(message: dict[str, Any]) -> list[tuple[str, str]]:
 def ask(ask, sandbox):
     """Ask, and open the buttons behind "More"."""
 
-    async def asked(who: int, *text: Any, **more: Any) -> dict[str, Any]:
+    async def asked(who, *text, **more):
         return await open_more(sandbox, await ask(who, *text, **more), who)
 
     return asked
 
 
-async def press(sandbox: Sandbox, who: int, message: dict[str, Any], data: str | None = None) -> str:
+async def press(sandbox, who, message, data=None):
     """Press the first receipt of an answer; what the bot says to the press."""
     data = data or receipts(message)[0][1]
     pressed = await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     return str(pressed["answer"].get("text") or "")
 
 
-async def receipt(sandbox: Sandbox, who: int, message: dict[str, Any]) -> dict[str, Any]:
+async def receipt(sandbox, who, message):
     assert await press(sandbox, who, message) == ""
     (told,) = await sandbox.replies(message["chat"]["id"])
     return told
 
 
-def folded(message: dict[str, Any]) -> list[str]:
+def folded(message):
     spans = [(e["offset"], e["length"]) for e in message["entities"] if e["type"] == "expandable_blockquote"]
     return [message["text"][at : at + length] for at, length in spans]
 
@@ -201,7 +197,6 @@ async def test_several_places_of_a_post_have_a_button_each(empty_library):
     given = StoredAnswer((CitedPost(*one, date, ""), CitedPost(*other, date, "")), (), (), "t", said)
     assert given.quotes == quotes
     shown = keyboards.build_quote_keyboard(given, archive, get_translator("ru"))
-    assert shown is not None
     (row,) = shown.inline_keyboard
     assert [button.text for button in row] == ["❝ Цитата 1.1", "❝ Цитата 1.2", "❝ Цитата 2"]
     tokens = [Press.unpack(str(button.callback_data)).token for button in row]
@@ -211,7 +206,6 @@ async def test_several_places_of_a_post_have_a_button_each(empty_library):
     rows = keyboards.build_quote_keyboard(
         StoredAnswer(given.cited, (), (), "", (StoredSentence("", 0, many),)), archive, get_translator("ru")
     )
-    assert rows is not None
     assert [button.text for button in rows.inline_keyboard[3]] == ["❝ 1.16", "❝ 1.17", "❝ 1.18", "❝ 1.19", "❝ 1.20"]
     assert len(rows.inline_keyboard) == 4
     assert keyboards.find_quote_by_token(replace(given, trace_id="u"), archive, tokens[0]) is None
@@ -246,7 +240,6 @@ def test_a_quote_has_the_styles_of_its_words_and_its_place_in_units():
     text = "🚢 Паром уходит в 7:30."
     marks = (Entity("bold", 3, 12), Entity("text_link", 3, 5, "https://x.org"), Entity("italic", 18, 5))
     quote = build_native_quote(text, 8, 20, marks)
-    assert quote is not None
     assert (quote.text, quote.position) == ("уходит в 7:3", 9)
     assert [(e.type, e.offset, e.length) for e in quote.entities] == [("bold", 0, 6), ("italic", 9, 3)]
 

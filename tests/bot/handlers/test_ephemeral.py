@@ -1,12 +1,8 @@
 """In a group what concerns one member goes to this member alone, and nothing of it by any other way."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import (
@@ -28,7 +24,6 @@ from driver import (
 )
 from slow_model import SlowLlm, use_writer
 
-from bot.sandbox import Sandbox
 from bot.sandbox.page_api import build_snapshot
 from bot.sandbox.state import Membership, get_message_key, is_message_visible, set_chat_member
 from bot.telegram.session import RetryMiddleware, publish_menu
@@ -45,7 +40,7 @@ ELSEWHERE = "I can only tell you this in private: open a chat with @citegram_bot
 
 
 @pytest.fixture(autouse=True)
-async def members(sandbox: Sandbox, home: Path) -> None:
+async def members(sandbox, home):
     """Rita is a member of a closed channel, Otto is not; the group asks an open one."""
     async with open_archive(home) as archive:
         await channels.record_bot_joined(archive, CREW)
@@ -54,13 +49,13 @@ async def members(sandbox: Sandbox, home: Path) -> None:
 
 
 @pytest.fixture
-def with_menu(live: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def with_menu(live, monkeypatch):
     """The bot with its menu, which makes commands ephemeral."""
     monkeypatch.setattr("bot.app.publish_menu", publish_menu)
     return live
 
 
-def hide_all_commands(sandbox: Sandbox) -> None:
+def hide_all_commands(sandbox):
     """Every command of the bot is ephemeral for the members of groups."""
     menu = [{"command": name, "description": name, "is_ephemeral": True} for name in sorted(BOT_COMMANDS)]
     for scope in ("all_group_chats", "all_chat_administrators"):
@@ -68,18 +63,18 @@ def hide_all_commands(sandbox: Sandbox) -> None:
         sandbox.world.commands[json.dumps({"type": scope}), "ru"] = menu
 
 
-def visible(sandbox: Sandbox, who: int) -> list[dict[str, Any]]:
+def visible(sandbox, who):
     """What the bot shows a member in the group now."""
     found = sandbox.world.room(GROUP).messages.items()
     return [one for key, one in found if is_message_visible(key, who) and one["from"]["is_bot"]]
 
 
-def alone(sandbox: Sandbox, who: int) -> list[dict[str, Any]]:
+def alone(sandbox, who):
     """What only this member sees."""
     return [one for one in visible(sandbox, who) if one.get("receiver_user", {}).get("id") == who]
 
 
-def open_calls(sandbox: Sandbox, since: int = 0) -> list[dict[str, Any]]:
+def open_calls(sandbox, since=0):
     """Calls by which something may be shown to all in the group."""
     calls = [line for line in sandbox.transcript[since:] if str(line["params"].get("chat_id")) == str(GROUP)]
     own = ("ephemeral_message_parameters", "receiver_user_id")
@@ -87,10 +82,10 @@ def open_calls(sandbox: Sandbox, since: int = 0) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def say(sandbox: Sandbox, home: Path) -> Any:
+def say(sandbox, home):
     """Says something in the group and waits until the bot is done."""
 
-    async def said(who: int, text: str, **more: Any) -> dict[str, Any]:
+    async def said(who, text, **more):
         message = await sandbox.say(who, text, chat_id=GROUP, **more)
         await wait_until_idle(sandbox, home)
         return message
@@ -98,7 +93,7 @@ def say(sandbox: Sandbox, home: Path) -> Any:
     return said
 
 
-async def menu_is_set(sandbox: Sandbox) -> None:
+async def menu_is_set(sandbox):
     assert await sandbox.until(lambda: any("all_chat_admin" in scope for scope, _ in sandbox.world.commands))
 
 
@@ -246,7 +241,7 @@ async def test_every_call_for_an_ephemeral_message_and_a_press_on_one_has_its_re
     assert visible(sandbox, OTTO) == []
 
 
-def edits_of(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def edits_of(calls):
     return [one for one in calls if "receiver_user_id" in one["params"]]
 
 
@@ -302,7 +297,7 @@ async def test_an_answer_that_only_the_asker_may_see_is_never_public(sandbox, li
 
 
 async def test_limits_and_failures_are_told_to_who_meets_them(sandbox, live, say, monkeypatch):
-    async def broken(*_: Any) -> Any:
+    async def broken(*_):
         raise ArchiveUnavailable("The file is gone.")
 
     async with live(reader_limit=2):
@@ -331,7 +326,7 @@ async def test_a_server_that_shows_it_to_all_is_noticed_and_taken_back(sandbox, 
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
+def model(monkeypatch):
     """A model that writes slowly; what others are shown meanwhile is tested elsewhere."""
     slow = SlowLlm("The padlock of the boathouse opens with the digits 4417. [1]\n" * 3, 1.5, share=0.5)
     use_writer(monkeypatch, slow)
@@ -437,7 +432,7 @@ async def test_my_data_and_forget_cover_what_only_i_was_shown(sandbox, live, say
     assert execute(home, "SELECT count(*) FROM questions") == [(0,)]
 
 
-async def post_padlock(sandbox: Sandbox) -> int:
+async def post_padlock(sandbox):
     return int((await sandbox.post(CREW, "Nothing of interest."))["message_id"])
 
 

@@ -1,10 +1,6 @@
 """/settings and /bind in a group: checked at every press, and true of every answer after it."""
 
-from __future__ import annotations
-
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import (
@@ -29,7 +25,6 @@ from driver import (
 from roles_server import serve_roles
 from sandbox_chat_changes import create_topic
 
-from bot.sandbox import Sandbox
 from bot.sandbox.state import Membership, get_message_key, set_chat_member
 from bot.views.channel_card import make_channel_token
 from bot.views.keyboards import Press
@@ -124,7 +119,7 @@ async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(s
     async with live():
         listed = await say(sandbox, ADMIN, "/channels")
 
-        async def card(*labels: str) -> None:
+        async def card(*labels):
             for label in labels:
                 data = buttons(sandbox.world.room(ADMIN).messages[listed["message_id"]])[label]
                 await sandbox.press(ADMIN, ADMIN, listed["message_id"], data)
@@ -279,14 +274,14 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox, liv
 WHEN_FERRY = "When does the ferry to Owl Island leave?"
 
 
-async def pressed(sandbox: Sandbox, who: int, message: dict[str, Any], label: str, then: str) -> None:
+async def pressed(sandbox, who, message, label, then):
     """Press, and see a button with that label afterwards."""
     data = buttons(current(sandbox, message))[label]
     await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     assert await sandbox.until(lambda: then in buttons(current(sandbox, message))), buttons(current(sandbox, message))
 
 
-def recipes_of(home: Path) -> list[str]:
+def recipes_of(home):
     sql = "SELECT json_extract(answer, '$.recipe') FROM questions WHERE answer IS NOT NULL"
     return [recipe for (recipe,) in execute(home, sql)]
 

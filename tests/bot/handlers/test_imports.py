@@ -1,7 +1,5 @@
 """/import as an admin uses it: a document, an offer, a reply; progress, stopping, what is said at the end."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -12,9 +10,7 @@ import stat
 import struct
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from driven_sandbox import send_file_as_person
@@ -37,49 +33,46 @@ from bot import imports
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
 from bot.imports import DocumentRefused, unpack_document
-from bot.sandbox import Sandbox
 from bot.sandbox.page_api import press_button
 from bot.sandbox.state import UploadedFile
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions
 from rag_core.errors import ImportRefused
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import channels, posts
 from rag_core.types import Channel, Visibility
 
 BAKERY = -10077
 ROLLS = "When does the bakery sell cinnamon rolls?"
 
 
-def entry(number: int, text: str) -> dict[str, Any]:
+def entry(number, text):
     stamp = 1_700_000_000 + number * 3600
     return {"id": number, "type": "message", "date": "2023-11-14T22:13:20", "date_unixtime": str(stamp),
             "from": "Bakery", "from_id": "channel77", "text": text, "text_entities": []}  # fmt: skip
 
 
-def export(count: int = 3, *, name: str = "Bakery", chat: int = 77, kind: str = "private_channel") -> bytes:
+def export(count=3, *, name="Bakery", chat=77, kind="private_channel"):
     texts = ["The bakery sells cinnamon rolls at six in the morning.", *(f"Loaf number {n}." for n in range(1, count))]
     messages = [entry(number, text) for number, text in enumerate(texts, 1)]
     return json.dumps({"name": name, "type": kind, "id": chat, "messages": messages}).encode()
 
 
-async def sent(
-    sandbox: Sandbox, data: bytes, name: str = "result.json", caption: str = "/import", who: int = ADMIN
-) -> Shown:
+async def sent(sandbox, data, name="result.json", caption="/import", who=ADMIN):
     """Send a document; the bot's reply to it."""
     await sandbox.send_file(who, name, data, caption)
     (reply,) = await sandbox.replies(who)
     return Shown(sandbox, reply)
 
 
-async def kept(home: Path, chat_id: int = BAKERY) -> int:
+async def kept(home, chat_id=BAKERY):
     return int(await query_archive(home, lambda archive: posts.count_posts(archive, chat_id)))
 
 
-def nothing_left(home: Path) -> bool:
+def nothing_left(home):
     return not (home / "incoming").exists()
 
 
-def child_that(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+def child_that(monkeypatch, code):
     monkeypatch.setattr(imports, "_WORKER_ARGUMENTS", ("-c", code))
 
 
@@ -207,11 +200,11 @@ async def test_an_export_in_html_is_a_sentence_that_says_what_to_do(sandbox, liv
 
 
 async def test_a_known_channel_keeps_its_readers_and_a_removed_one_is_for_admins(sandbox, live, home, monkeypatch):
-    async def changed(archive: Archive) -> None:
+    async def changed(archive):
         await channels.set_channel_state(archive, HARBOUR, "paused")
         await channels.save_channel(archive, Channel(BAKERY, "Bakery", visibility=Visibility.PUBLIC, state="removed"))
 
-    async def wait(*_: object) -> int:
+    async def wait(*_):
         return 0
 
     # otherwise the channel would be forgotten before the import
@@ -231,7 +224,7 @@ async def test_a_known_channel_keeps_its_readers_and_a_removed_one_is_for_admins
 # one at a time, stopped, interrupted
 
 
-def slow_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def slow_child(monkeypatch, tmp_path):
     """The child waits for ever after it has begun."""
     code = (
         "import json, os, time; print(json.dumps({'at': [1, 2]}), flush=True); "
@@ -240,13 +233,13 @@ def slow_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child_that(monkeypatch, code)
 
 
-async def child_of(tmp_path: Path) -> int:
+async def child_of(tmp_path):
     file = tmp_path / "pid"
     await wait_until(lambda: file.exists() and file.read_text() != "")
     return int(file.read_text())
 
 
-async def gone(pid: int) -> bool:
+async def gone(pid):
     return await wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
@@ -263,7 +256,7 @@ async def test_one_import_at_a_time_shows_its_progress_and_can_be_stopped(sandbo
             assert await sandbox.until(lambda: telling.text == "Importing result.json: 50 %")
             assert telling.buttons == {"Stop": stop}
 
-            async def said_to(who: int, data: str) -> str:
+            async def said_to(who, data):
                 pressed = await sandbox.press(who, *telling.place, data)
                 return str(pressed["answer"]["text"])
 
@@ -387,7 +380,7 @@ async def test_21_megabytes_are_refused_before_and_after_they_are_asked_for(sand
     assert nothing_left(home)
 
 
-def lowballed(upload: Any) -> dict[str, Any]:
+def lowballed(upload):
     return {"file_id": upload.file_id, "file_unique_id": "u", "file_name": upload.name, "file_size": 5}
 
 
@@ -416,16 +409,14 @@ CHAT = b'{"name": "Bakery", "type": "private_channel", "id": 77, "messages": [%s
 EXPORT = CHAT % b'{"id": 1, "type": "message", "date_unixtime": "1700000000", "text": "Rolls at six."}'
 HEAD = CHAT.partition(b"%s")[0] + b'{"id": 1, "type": "message", '
 
-Members = dict[str, bytes]
 
-
-def claiming(raw: bytes, offset: int, value: bytes) -> bytes:
+def claiming(raw, offset, value):
     """A zip whose central directory says something else of its first member."""
     place = raw.index(b"PK\x01\x02") + offset
     return raw[:place] + value + raw[place + len(value) :]
 
 
-def with_link() -> bytes:
+def with_link():
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         info = zipfile.ZipInfo("result.json")
@@ -435,7 +426,7 @@ def with_link() -> bytes:
 
 
 GOOD = make_zip({"result.json": EXPORT})
-ZIPS: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
+ZIPS = {
     # packed when they are asked for: every process of the tests reads this table
     "a bomb": (lambda: make_zip({"result.json": b" " * 5 * 2**20}), "import-zip-ratio"),
     "a bomb beside the export": (make_zip({"result.json": EXPORT, "a.txt": b"0" * 2**22}), "import-zip-ratio"),
@@ -501,7 +492,7 @@ def test_an_export_comes_out_of_its_zip_for_its_owner_only(tmp_path, members, me
 
 # through the bot
 
-DOCUMENTS: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
+DOCUMENTS = {
     "a bomb": (ZIPS["a bomb"][0], "Архив канал.zip сжат больше чем в 100 раз"),
     "garbage": (b"\x89PNG\r\n\x1a\n" * 100, "канал.zip — не JSON"),
     "deep": (HEAD + b'"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", "В канал.zip слишком глубокая вложенность"),
@@ -509,7 +500,7 @@ DOCUMENTS: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
 }  # fmt: skip
 
 
-async def ended(sandbox: Sandbox, message_id: int) -> str:
+async def ended(sandbox, message_id):
     """What the message of an import says when the import is over."""
     room = sandbox.world.room(RITA).messages
     assert await sandbox.until(lambda: "reply_markup" not in room[message_id], 60)
@@ -529,7 +520,7 @@ async def test_the_bot_says_no_in_russian_and_goes_on(sandbox, live, home):
 
 # every refusal and every note has words of its own
 
-WRONG: dict[str, bytes] = {
+WRONG = {
     "not JSON": b"\x89PNG", "empty": b"", "cut": EXPORT[:40], "no export": b'{"a": 1}', "list": b"[1]",
     "nameless": b'{"name": "x", "type": "public_channel", "messages": []}',
     "private": CHAT.replace(b"private_channel", b"personal_chat") % b"",

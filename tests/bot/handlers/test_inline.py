@@ -1,11 +1,8 @@
 """Inline queries: quotes of public posts in any chat; nothing of what is typed is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from driver import (
@@ -26,7 +23,6 @@ from driver import (
     wait_until_idle,
 )
 
-from bot.sandbox import Sandbox
 from bot.sandbox.messages import BotApiError, prepare_text
 from bot.sandbox.page_api import UserMessage, send_as_person, send_inline_result, type_inline_query
 from bot.sandbox.state import PressedButton
@@ -36,7 +32,7 @@ from rag_core.types import Post, PostKey
 FERRY = "When does the ferry to Owl Island leave?"
 
 
-async def offer(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
+async def offer(sandbox, who, text):
     query = sandbox.world.queries[type_inline_query(sandbox.world, who, text)]
     assert await sandbox.until(lambda: query.answer is not None)
     answer = query.answer or {}
@@ -121,7 +117,7 @@ async def test_an_article_that_was_sent_is_no_question(sandbox, live, home):
                 send_inline_result(sandbox.world, who, who, query, result)
 
 
-def find_button(message: dict[str, Any], label: str) -> dict[str, Any] | None:
+def find_button(message, label):
     rows = message["reply_markup"]["inline_keyboard"]
     return next((button for row in rows for button in row if button["text"] == label), None)
 
@@ -158,7 +154,7 @@ async def test_an_answer_is_copied_and_shared_as_its_public_posts_are_now(sandbo
     assert find_button(more, "Share") is None
 
 
-def call_as_guest(sandbox: Sandbox, user_id: int, text: str) -> PressedButton:
+def call_as_guest(sandbox, user_id, text):
     """Call the bot into a group that it is not in; the query."""
     world, query_id = sandbox.world, f"guest{len(sandbox.world.queries)}"
     world.queries[query_id] = PressedButton(user_id, user_id, world.clock())
@@ -172,7 +168,7 @@ def call_as_guest(sandbox: Sandbox, user_id: int, text: str) -> PressedButton:
 async def test_a_guest_quotes_public_channels_where_that_is_switched_on(sandbox, live, home):
     name = sandbox.world.bot.username
 
-    async def call(text: str) -> dict[str, Any]:
+    async def call(text):
         query = call_as_guest(sandbox, OTTO, text)
         assert await sandbox.until(lambda: query.answer is not None)
         return query.answer or {}

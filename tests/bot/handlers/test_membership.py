@@ -1,13 +1,8 @@
 """The bot is added to channels, thrown out of them, and follows their names."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from driver import (
@@ -30,7 +25,6 @@ from sandbox_chat_changes import rename_chat
 from bot import admin_notifications
 from bot.access import AdminRegistry, MembershipCache
 from bot.handlers import membership
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from rag_core.storage import channel_history, channels, readers
 from rag_core.types import Channel, Visibility
@@ -39,12 +33,12 @@ NEW = -1001000009
 FERRY = "When does the ferry to Owl Island leave?"
 
 
-def started(sandbox: Sandbox, *people: int) -> None:
+def started(sandbox, *people):
     for person in people:
         sandbox.world.people[person].started = True
 
 
-async def channel_when(home: Path, chat_id: int, true: Callable[[Channel], bool]) -> Channel:
+async def channel_when(home, chat_id, true):
     """The channel, once this is true of it."""
     async with asyncio.timeout(30), open_archive(home) as archive:
         while True:
@@ -151,9 +145,9 @@ async def test_names_of_channels_and_of_imported_groups_are_followed(sandbox, li
 
 
 async def test_taking_the_bot_out_and_in_is_told_a_few_times_and_then_together(sandbox, live, monkeypatch, caplog):
-    world, timers = sandbox.world, list[tuple[asyncio.Timeout, float]]()
+    world, timers = sandbox.world, []
 
-    def keep_timer(seconds: float) -> asyncio.Timeout:
+    def keep_timer(seconds):
         timers.append((asyncio.timeout(seconds), seconds))
         return timers[-1][0]
 
@@ -219,11 +213,11 @@ async def test_only_so_many_channels_of_strangers_wait(sandbox, live, home, monk
 TROPHY = "where did the treasurer hide the silver trophy?"
 
 
-def list_data(message: dict[str, Any]) -> list[str]:
+def list_data(message):
     return [button["callback_data"] for row in message["reply_markup"]["inline_keyboard"] for button in row]
 
 
-async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
+async def sure(sandbox, who, text, choice=0):
     """Send the command, press yes (or no), and read what the message says then."""
     message = await say(sandbox, who, text)
     before = message["text"]
@@ -233,7 +227,7 @@ async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
     return str(room.messages[message["message_id"]]["text"])
 
 
-async def granted(home: Path) -> list[tuple[int, int]]:
+async def granted(home):
     async with open_archive(home) as archive:
         return [(one.user_id, one.granted_by) for one in await readers.list_admin_grants(archive)]
 
@@ -314,8 +308,8 @@ async def test_who_writes_as_a_chat_is_no_admin(sandbox, live, home):
 
 
 async def test_rights_are_of_people_only():
-    rights = AdminRegistry((501, GROUP, 0, 1087968824), MembershipCache(None), None)  # type: ignore[arg-type]
+    rights = AdminRegistry((501, GROUP, 0, 1087968824), MembershipCache(None), None)
     assert list(rights) == [501]
     assert GROUP not in rights
     with pytest.raises(ValueError, match="no id of a person"):
-        await rights.grant(GROUP, 501)  # type: ignore[arg-type]
+        await rights.grant(GROUP, 501)

@@ -1,9 +1,6 @@
 """Posts that go: by /delete, found gone by /check, and back again when they are seen."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from aiogram.exceptions import (
@@ -18,9 +15,8 @@ from aiogram.methods import CopyMessage
 from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE, open_archive
 
 from bot.handlers.posts import PostPresence, classify_copy_result
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
-from rag_core.storage import Archive, channels, posts, visible_posts
+from rag_core.storage import channels, posts, visible_posts
 from rag_core.types import Channel, Media, Post, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -44,11 +40,11 @@ async def archive(home):
         yield archive
 
 
-def data(message: dict[str, Any]) -> list[str]:
+def data(message):
     return [key["callback_data"] for key in message["reply_markup"]["inline_keyboard"][0]]
 
 
-async def confirmed(sandbox: Sandbox, ask: Any, text: str, **more: Any) -> tuple[dict[str, Any], str]:
+async def confirmed(sandbox, ask, text, **more):
     """/delete and its first button: the question as it stands then, and the toast."""
     asked = await ask(ADMIN, text, **more)
     told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
@@ -105,7 +101,7 @@ async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox, live, ask):
     assert toast.startswith("Done: I no longer")
 
 
-async def album(archive: Archive) -> None:
+async def album(archive):
     """Three photos of which the second has the caption, and the third a caption of its own."""
     captions = {20: "", 21: "The regatta begins at noon.", 22: "Umbrellas are for hire."}
     members = [Post(PostKey(HARBOUR, n), DAY, text, album="a", media=Media("photo")) for n, text in captions.items()]

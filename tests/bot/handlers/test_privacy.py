@@ -1,16 +1,12 @@
-from __future__ import annotations
-
 import asyncio
 import json
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, execute, open_archive, say
 from sandbox_chat_changes import create_topic
 from stored_updates import save_updates
 
-from bot.sandbox import Sandbox
 from bot.sandbox.state import get_message_key
 from bot.views.keyboards import Press
 from rag_core.storage import channels, questions, raw_updates, readers
@@ -21,7 +17,7 @@ MACKEREL = "When is mackerel sold on the quay?"
 TROPHY = "Where did the treasurer hide the silver trophy?"
 
 
-async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[str, str]:
+async def press(sandbox, message, label, who):
     """Press a button; what the message says then, and what the bot says to the press."""
     data = buttons(message).get(label, label)
     pressed = await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
@@ -123,7 +119,7 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(sandb
 async def test_what_is_being_answered_is_stopped_and_erased(sandbox, live, home, monkeypatch):
     begun = asyncio.Event()
 
-    async def slow(*args: object, **more: object) -> None:
+    async def slow(*args, **more):
         begun.set()
         await asyncio.Event().wait()
 

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from driven_sandbox import send_file_as_person
@@ -22,7 +19,7 @@ from driver import (
 )
 
 from bot.middlewares import MAX_QUESTION_LENGTH
-from bot.sandbox import Sandbox, page_api
+from bot.sandbox import page_api
 from bot.sandbox.page_api import UserMessage
 from bot.sandbox.state import Membership, UploadedFile
 from rag_core.errors import IndexUnavailable
@@ -148,11 +145,11 @@ TROPHY = "The treasurer hid the silver trophy under the staircase."
 YES, NO, NOT_THERE = "The posts say so", "The posts say otherwise", "The posts do not say this"
 
 
-def forwarded(sandbox: Sandbox, who: int, text: str, **more: Any) -> None:
+def forwarded(sandbox, who, text, **more):
     page_api.send_as_person(sandbox.world, who, who, UserMessage(text, None, None, "Somebody Shy", **more))
 
 
-def links(message: dict[str, Any]) -> set[str]:
+def links(message):
     return {entity["url"] for entity in message["entities"] if entity["type"] == "text_link"}
 
 
@@ -198,7 +195,7 @@ async def test_a_forwarded_post_of_a_readable_channel_is_named(sandbox, live, ho
     }
     changed = {OTTO: "A later post has changed it, see below.", RITA: "Позже написали иначе, смотрите ниже."}
 
-    async def forward(reader: int, text: str) -> dict[str, Any]:
+    async def forward(reader, text):
         forwarded(sandbox, reader, text)
         (reply,) = await sandbox.replies(reader)
         return reply
@@ -249,7 +246,7 @@ async def test_a_verdict_for_one_reader_is_none_for_another(sandbox, live, home,
 
 
 async def test_an_index_that_is_down_is_never_not_found(sandbox, live, ask, monkeypatch):
-    def broken(*_: Any) -> Any:
+    def broken(*_):
         raise IndexUnavailable("index /srv/x is damaged")
 
     async with live():

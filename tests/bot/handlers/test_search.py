@@ -1,9 +1,5 @@
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import (
@@ -25,7 +21,6 @@ from driver import (
 from sandbox_chat_changes import create_topic
 
 from bot.handlers import search
-from bot.sandbox import Sandbox
 from bot.sandbox.state import get_message_key
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
@@ -39,14 +34,14 @@ TUGS = [
 STALE = "This search is too old. Please search again: /search"
 
 
-async def close(home: Path, *chats: int) -> None:
+async def close(home, *chats):
     """Take channels away from readers, while the bot runs."""
     async with open_archive(home) as archive:
         for chat in chats:
             await channels.set_channel_visibility(archive, chat, Visibility.ADMINS)
 
 
-async def turn(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[dict[str, Any], str]:
+async def turn(sandbox, message, label, who):
     """Press a button; the message as it is then, and what the bot said to the press."""
     data = buttons(message).get(label, label)
     pressed = await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
@@ -165,10 +160,10 @@ async def test_made_up_foreign_and_stale_page_buttons_do_nothing(sandbox, live, 
 async def test_an_index_that_is_down_is_said_to_be_so(sandbox, live, home, monkeypatch):
     await save(home, *TUGS)
 
-    def broken(*_: Any) -> Any:
+    def broken(*_):
         raise IndexUnavailable("index /srv/x is damaged")
 
-    async def down(*_: Any) -> Any:
+    async def down(*_):
         broken()
 
     async with live():
@@ -186,10 +181,10 @@ async def test_an_index_that_is_down_is_said_to_be_so(sandbox, live, home, monke
 
 
 async def test_few_searches_run_at_once_and_of_one_reader_only_one(sandbox, live, monkeypatch):
-    real, running, free = search.list_posts, list[int](), asyncio.Event()
-    most: list[tuple[int, int]] = []
+    real, running, free = search.list_posts, [], asyncio.Event()
+    most = []
 
-    async def slow(question: Any, rag: Any, **told: Any) -> Any:
+    async def slow(question, rag, **told):
         running.append(question.viewer.user_id)
         most.append((len(running), running.count(OTTO)))
         await free.wait()

@@ -1,9 +1,6 @@
 """/unanswered and /synonyms: what people asked in vain, without naming anybody; and words that find it."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, buttons, execute, open_archive, press, say, say_text
@@ -79,7 +76,7 @@ async def test_a_pinned_post_that_is_deleted_is_not_named(sandbox, live, ask, ho
     number = (await sandbox.post(HARBOUR, "Masts."))["message_id"]
     link, delete = f"t.me/harbour_news/{number}", f"UPDATE posts SET deleted_at = 1 WHERE message_id = {number}"
 
-    async def delete_after_read(archive: Any, keys: Any) -> Any:
+    async def delete_after_read(archive, keys):
         nonlocal seen
         found, seen = await fetch(archive, keys), seen + 1
         if seen == reads:

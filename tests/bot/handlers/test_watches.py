@@ -1,12 +1,8 @@
 """/watch and /watches through the whole bot: one notice for each event, only of what the reader may read."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -31,7 +27,6 @@ from driver import (
 
 from bot.i18n import get_translator
 from bot.notifications import compute_next_due, is_quiet
-from bot.sandbox import Sandbox
 from bot.views.results import render_digest
 from bot.views.text import RenderContext
 from rag_core.retrieval.digests import DigestLine
@@ -42,7 +37,7 @@ from rag_core.types import Channel, Post, PostKey
 NEWS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market again."
 
 
-async def settle(home: Path) -> None:
+async def settle(home):
     """Wait until every post is matched, and every hit is sent or put aside."""
     sql = (
         "SELECT (SELECT count(*) FROM updates WHERE state = 'pending') + "
@@ -52,7 +47,7 @@ async def settle(home: Path) -> None:
     await wait_until(lambda: not query(home, sql))
 
 
-async def post(sandbox: Sandbox, home: Path, chat_id: int, text: str) -> int:
+async def post(sandbox, home, chat_id, text):
     """Post, and wait until the watches have seen it."""
     before = query(home, "SELECT value FROM sequence")
     message = await sandbox.post(chat_id, text)
@@ -61,11 +56,11 @@ async def post(sandbox: Sandbox, home: Path, chat_id: int, text: str) -> int:
     return int(message["message_id"])
 
 
-def query(home: Path, sql: str) -> Any:
+def query(home, sql):
     return execute(home, sql)[0][0]
 
 
-def notices(sandbox: Sandbox, chat: int) -> list[dict[str, Any]]:
+def notices(sandbox, chat):
     return [message for message in sent(sandbox, chat) if message["text"].startswith("🔔")]
 
 
@@ -133,7 +128,7 @@ async def test_a_notice_is_of_the_post_as_it_was_read(sandbox, live, home, monke
     """The post changes after it was read for the notice; words that still stand are told."""
     changed = []
 
-    async def change_first(*given: Any) -> Any:
+    async def change_first(*given):
         if not changed:
             changed.append(await asyncio.to_thread(execute, home, f"UPDATE posts SET {change} WHERE text = '{NEWS}'"))
         return await fetch_copies(*given)
@@ -175,7 +170,7 @@ FAIR = "The autumn fair of potters is cancelled because of the storm; tickets ar
 SECRET = "The crew met at noon, and the new boathouse key hangs behind the stove until further notice."
 
 
-async def fill(sandbox: Sandbox, home: Path) -> None:
+async def fill(sandbox, home):
     written = ((HARBOUR, WALRUS), (KILN, FAIR), (KILN, f"{WALRUS} \N{SEAL}"), (CREW, SECRET), (CREW, FAIR))
     for n, (chat, text) in enumerate(written):
         await sandbox.post(chat, text, extra={"date": int(time.time()) - 10 + n})
@@ -216,7 +211,7 @@ async def test_what_changes_before_a_digest_arrives_is_left_out(sandbox, live, h
     """A model writes headings for seconds; or Telegram refuses the first tries."""
     asked = 0
 
-    async def write_heading(*_: Any) -> str:
+    async def write_heading(*_):
         nonlocal asked
         asked += 1
         if late == "heading":

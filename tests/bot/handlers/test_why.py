@@ -1,11 +1,7 @@
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from aiogram.utils.formatting import Text
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, query_archive
 
 import rag_core.answer
@@ -15,8 +11,7 @@ from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_
 from bot.views.explanation import explain_answer
 from bot.views.terminal_text import format_answer_trace, plan_as_json
 from bot.views.text import RenderContext
-from rag_core.engine import Engine
-from rag_core.storage import Archive, channels, posts, readers, visible_posts
+from rag_core.storage import channels, posts, readers, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
 from rag_core.types import (
     Answer,
@@ -29,7 +24,6 @@ from rag_core.types import (
     Passage,
     Post,
     PostKey,
-    Question,
     Sentence,
     Shortfall,
     Source,
@@ -42,7 +36,7 @@ DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)
 EN, RU = RenderContext(get_translator("en"), UTC), RenderContext(get_translator("ru"), UTC)
 
 
-def marked(content: Text, kind: str) -> list[str]:
+def marked(content, kind):
     text, entities = content.render()
     return [e.extract_from(text) for e in entities if e.type == kind]
 
@@ -68,7 +62,7 @@ async def test_admins_are_told_what_the_model_wrote_and_why_it_was_left_out(live
     gone = DroppedSentence("The safe is open.", DropReason.WORDS, (PostKey(HARBOUR, 999),))
     answer = rag_core.answer.answer_question
 
-    async def answer_with_a_model(question: Question, rag: Engine, **callbacks: Any) -> Answer:
+    async def answer_with_a_model(question, rag, **callbacks):
         given = await answer(question, rag, **callbacks)
         rag.caches.dropped[given.trace_id] = (wrong, gone)
         return given
@@ -131,17 +125,17 @@ async def archive(tmp_path):
         yield archive
 
 
-def written_at(chat_id: int, number: int, text: str, *, edited: int = 0, **more: Any) -> Post:
+def written_at(chat_id, number, text, *, edited=0, **more):
     """A post of the first day; `edited` is the number of days after which it got this text."""
     return Post(PostKey(chat_id, number), DAY, text, edited=DAY + timedelta(days=edited) if edited else None, **more)
 
 
-def answered(text: str, lang: str, at: datetime, answer: str) -> AnsweredQuestion:
+def answered(text, lang, at, answer):
     row = {"bot_id": 42, "update_id": 1, "chat_id": OTTO, "message_id": 1, "user_id": OTTO, "asked_at": at}
-    return AnsweredQuestion(**row, text=text, lang=lang, private=True, answered_at=at, answer=answer)  # type: ignore[arg-type]
+    return AnsweredQuestion(**row, text=text, lang=lang, private=True, answered_at=at, answer=answer)
 
 
-def given(*cited: Post, found: tuple[Post, ...] = (), shortfalls: tuple[str, ...] = ()) -> AnsweredQuestion:
+def given(*cited, found=(), shortfalls=()):
     """What is kept of an answer that quotes these posts whole, and found those as well."""
     sentences = tuple(Sentence(p.text, (Citation(p.key, p.text, 0, len(p.text), p.date),)) for p in cited)
     sources = tuple(
@@ -152,19 +146,17 @@ def given(*cited: Post, found: tuple[Post, ...] = (), shortfalls: tuple[str, ...
     return answered("Почему?", "ru", DAY + timedelta(days=2), kept)
 
 
-async def keep(archive: Archive, *kept: Post) -> None:
+async def keep(archive, *kept):
     """Save posts as they come in, one after the other."""
     for post in kept:
         await posts.save_posts(archive, [post], source="live")
 
 
-async def told(
-    archive: Archive, asked: AnsweredQuestion, shown: RenderContext = EN, see: tuple[int, ...] = (HARBOUR, KILN)
-) -> Text:
+async def told(archive, asked, shown=EN, see=(HARBOUR, KILN)):
     return (await explain_answer(asked, Viewer(OTTO, frozenset(see)), archive, shown)).text
 
 
-async def said(*args: Any, **more: Any) -> str:
+async def said(*args, **more):
     return (await told(*args, **more)).render()[0]
 
 
@@ -184,7 +176,7 @@ async def test_edits_before_and_after_an_answer_are_told_apart(archive):
 
 
 async def test_an_album_tells_of_the_caption_that_was_edited(archive):
-    def members(first: str, second: str, edited: int) -> list[Post]:
+    def members(first, second, edited):
         texts = {1: "", 2: first, 3: second}
         return [written_at(HARBOUR, n, t, edited=edited, album="a", media=Media("photo")) for n, t in texts.items()]
 

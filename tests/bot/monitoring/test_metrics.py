@@ -1,7 +1,5 @@
 """Metrics and health as they are told to whoever watches."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -10,26 +8,22 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from driver import GROUP, OTTO, RITA
 from local_server import find_free_port
 from metrics_client import fetch_metrics, fetch_text, get_value, wait_for
-from prometheus_client.metrics_core import Metric
 
 from bot.app import run_bot
 from bot.jobs import JobLog
 from bot.metrics import Meter
 from bot.monitoring import ReadinessCheck, StateCollector
-from bot.sandbox import Sandbox
 from bot.settings import Settings
 from bot.views.keyboards import DEEP_MODE
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, SettingsWrong
-from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vector_store import VectorPoint
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
@@ -42,25 +36,23 @@ CHANGES, VOTES = "citegram_post_changes_total", "citegram_feedback_votes"
 NOTHING = "Who won the chess tournament in Reykjavik?"
 
 
-def watching(port: int) -> dict[str, Any]:
+def watching(port):
     return {"monitoring": {"port": port}}
 
 
-async def test_questions_are_counted_by_what_became_of_them(
-    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_questions_are_counted_by_what_became_of_them(sandbox, live, ask, monkeypatch):
     from bot.worker import question_worker
 
     real = question_worker.answer_question
 
-    async def broken(question: Any, *args: Any, **more: Any) -> Any:
+    async def broken(question, *args, **more):
         if "mackerel" in question.text:
             raise IndexUnavailable("The index is gone.")
         return await real(question, *args, **more)
 
     begun = asyncio.Event()
 
-    async def endless(*args: Any, **more: Any) -> Any:
+    async def endless(*args, **more):
         begun.set()
         await asyncio.Event().wait()
 
@@ -93,10 +85,10 @@ async def test_questions_are_counted_by_what_became_of_them(
     assert get_value(found, "citegram_telegram_calls_total", method="sendMessage", outcome="ok") >= 5
 
 
-def test_what_is_asked_again_did_not_wait_since_the_first_asking() -> None:
+def test_what_is_asked_again_did_not_wait_since_the_first_asking():
     meter, hour_ago = Meter(), datetime.now(UTC) - timedelta(hours=1)
     row = {"bot_id": 1, "update_id": 1, "chat_id": 1, "message_id": 1, "user_id": 1, "text": FERRY, "lang": "en"}
-    asked = QuestionRow(**row, asked_at=hour_ago, private=True)  # type: ignore[arg-type]
+    asked = QuestionRow(**row, asked_at=hour_ago, private=True)
     for one in (asked, replace(asked, mode=DEEP_MODE)):
         with meter.turn(one):
             pass
@@ -106,9 +98,7 @@ def test_what_is_asked_again_did_not_wait_since_the_first_asking() -> None:
     assert (count, total) == (1, pytest.approx(3600, abs=5))
 
 
-async def test_states_are_read_when_they_are_asked_for(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_states_are_read_when_they_are_asked_for(sandbox, live, home, monkeypatch):
     monkeypatch.setattr("bot.monitoring._REFRESH_SECONDS", 0.0)
     port = find_free_port()
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
@@ -134,9 +124,7 @@ async def test_states_are_read_when_they_are_asked_for(
     assert len(found["citegram_build_info"]) == 1
 
 
-async def test_caches_votes_and_refusals_are_told_and_no_text_reader_or_channel(
-    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_caches_votes_and_refusals_are_told_and_no_text_reader_or_channel(sandbox, live, ask, monkeypatch):
     monkeypatch.setattr("bot.monitoring._REFRESH_SECONDS", 0.0)
     port, handlers = find_free_port(), list(logging.getLogger().handlers)
     async with live(sections=watching(port)):
@@ -164,7 +152,7 @@ async def test_caches_votes_and_refusals_are_told_and_no_text_reader_or_channel(
     assert sandbox.token not in page
 
 
-def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
+def test_what_a_run_notes_of_tools_and_models_is_counted():
     meter = Meter()
     run = Run(Budgets(), "react")
     run.spans += [
@@ -181,7 +169,7 @@ def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
     run.shortfalls += [Shortfall("write", "late"), Shortfall("write", "late again"), Shortfall("dense", "off")]
     meter.record_run(run)
 
-    def counted(name: str, **labels: str) -> float | None:
+    def counted(name, **labels):
         return meter.instruments.registry.get_sample_value(name, labels)
 
     assert counted("citegram_tool_calls_total", tool="search", outcome="ok") == 1
@@ -200,14 +188,12 @@ def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
     assert counted("citegram_reflections_total", outcome="ok") == 1
 
 
-async def test_two_who_scrape_at_once_count_a_post_once(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_two_who_scrape_at_once_count_a_post_once(sandbox, live, home, monkeypatch):
     from rag_core.storage import posts
 
     real = posts.count_changes_by_source
 
-    async def slowly(*args: Any) -> Any:
+    async def slowly(*args):
         await asyncio.sleep(0.2)
         return await real(*args)
 
@@ -224,7 +210,7 @@ async def test_two_who_scrape_at_once_count_a_post_once(
         assert get_value(await fetch_metrics(port), "citegram_post_changes_total") == 1
 
 
-async def test_the_bot_says_whether_it_lives_and_is_ready(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_bot_says_whether_it_lives_and_is_ready(live, monkeypatch):
     port = find_free_port()
     async with live(sections=watching(port)):
         status, text = await fetch_text(port, "healthz")
@@ -237,7 +223,7 @@ async def test_the_bot_says_whether_it_lives_and_is_ready(live: Any, monkeypatch
             "checks": {"archive": "ok", "words": "ok", "vectors": "off", "telegram": "ok"},
         }
 
-        async def full(*args: Any) -> None:
+        async def full(*args):
             raise ArchiveUnavailable("The disk is full: /srv/secret/place.")
 
         monkeypatch.setattr("rag_core.storage.index_state.check_writable", full)
@@ -251,7 +237,7 @@ async def test_the_bot_says_whether_it_lives_and_is_ready(live: Any, monkeypatch
     assert "secret" not in text
 
 
-async def test_a_bot_that_cannot_reach_telegram_lives_and_is_not_ready(sandbox: Sandbox, home: Path) -> None:
+async def test_a_bot_that_cannot_reach_telegram_lives_and_is_not_ready(sandbox, home):
     port, stop = find_free_port(), asyncio.Event()
     await sandbox.stop()
     settings = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}, **watching(port)}
@@ -274,9 +260,7 @@ async def test_a_bot_that_cannot_reach_telegram_lives_and_is_not_ready(sandbox: 
     ("watch", "named"),
     [({"host": "0.0.0.0"}, "MONITORING__PUBLIC=true"), ({"host": "no.such.host", "public": True}, "MONITORING__PORT")],
 )
-async def test_a_port_that_cannot_be_opened_is_said_in_one_sentence(
-    sandbox: Sandbox, home: Path, watch: dict[str, Any], named: str
-) -> None:
+async def test_a_port_that_cannot_be_opened_is_said_in_one_sentence(sandbox, home, watch, named):
     given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
     settings = Settings.model_validate({**given, "monitoring": {"port": find_free_port(), **watch}})
     with pytest.raises(SettingsWrong, match=named):
@@ -287,33 +271,31 @@ async def test_a_port_that_cannot_be_opened_is_said_in_one_sentence(
     (False, 60.0, "ok"), (False, 100.0, "silent for 100 s"),
     (True, 100.0, "ok"), (True, 300.0, "silent for 300 s"), (True, None, "not reached yet"),
 ])  # fmt: skip
-async def test_telegram_may_be_silent_for_longer_where_it_brings_updates(
-    by_webhook: bool, silence: float | None, said: str
-) -> None:
+async def test_telegram_may_be_silent_for_longer_where_it_brings_updates(by_webhook, silence, said):
     wire = SimpleNamespace(by_webhook=by_webhook, silence=silence)
-    checks = await ReadinessCheck(lambda: None, wire).look()  # type: ignore[arg-type]
+    checks = await ReadinessCheck(lambda: None, wire).look()
     assert checks["telegram"] == said
 
 
-def told(metrics: list[Metric], name: str) -> dict[str, float]:
+def told(metrics, name):
     """Leg -> value."""
     return {one.labels["leg"]: one.value for metric in metrics for one in metric.samples if one.name == name}
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> Any:
+async def store(tmp_path):
     vectors = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=2)
     yield vectors
     await vectors.close()
 
 
-def desk_of(library: Any, store: VectorStore) -> Any:
+def desk_of(library, store):
     """The part of a desk that is looked at."""
-    rag = replace(library.rag, dense=DenseIndex(find_models("tiny")[0], None, store))  # type: ignore[arg-type]
+    rag = replace(library.rag, dense=DenseIndex(find_models("tiny")[0], None, store))
     return SimpleNamespace(rag=rag, archive=rag.archive, indexing=SimpleNamespace(job_log=JobLog(rag.archive)))
 
 
-async def test_the_lag_and_the_size_of_the_vectors_are_told(library: Any, store: VectorStore) -> None:
+async def test_the_lag_and_the_size_of_the_vectors_are_told(library, store):
     desk, meter = desk_of(library, store), Meter()
     place = PassageRef(PostKey(library.harbour, 3), 0, 0, 58)
     await store.upsert(
@@ -324,10 +306,8 @@ async def test_the_lag_and_the_size_of_the_vectors_are_told(library: Any, store:
     assert told(read, "citegram_index_passages")["vectors"] == 1
 
 
-async def test_vectors_that_do_not_answer_are_no_reason_to_tell_nothing(
-    library: Any, store: VectorStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def gone(self: Any) -> int:
+async def test_vectors_that_do_not_answer_are_no_reason_to_tell_nothing(library, store, monkeypatch):
+    async def gone(self):
         raise IndexUnavailable("The Qdrant server at http://secret does not answer.")
 
     desk, meter = desk_of(library, store), Meter()

@@ -1,17 +1,13 @@
 """What is in deploy/watch fits the bot: rules, dashboards, and a real Prometheus that scrapes it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
 import shutil
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -20,7 +16,6 @@ from driver import OTTO
 from local_server import find_free_port
 from metrics_client import fetch_metrics, fetch_text, get_value, wait_for
 
-from bot.sandbox import Sandbox
 from rag_core.storage.backups import make_backup
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -35,31 +30,30 @@ METRIC = re.compile(r"\b(?:citegram|process|python)_\w+")
 SELECTOR = re.compile(r"\b((?:citegram|process|python)_\w+)\{([^}]*)\}")
 
 
-def rules() -> list[dict[str, Any]]:
+def rules():
     (group,) = yaml.safe_load((WATCH / "alerts.yml").read_text("utf-8"))["groups"]
-    found: list[dict[str, Any]] = group["rules"]
-    return found
+    return group["rules"]
 
 
-def panels(board: Path) -> Iterator[dict[str, Any]]:
+def panels(board):
     for panel in json.loads(board.read_text("utf-8"))["panels"]:
         yield panel
         yield from panel.get("panels", ())
 
 
-def shown(board: Path) -> list[str]:
+def shown(board):
     """The expressions of a board, as Grafana asks them."""
     asked = [target["expr"] for panel in panels(board) for target in panel.get("targets", ())]
     return [expr.replace("$__rate_interval", "1m").replace("$instance", ".*") for expr in asked]
 
 
-def promtool(*words: str, **more: Any) -> None:
+def promtool(*words, **more):
     done = subprocess.run([str(PROMTOOL), *words], cwd=WATCH, capture_output=True, text=True, check=False, **more)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @with_promtool
-def test_rules_are_prometheus_own_and_alerts_fire_when_they_should() -> None:
+def test_rules_are_prometheus_own_and_alerts_fire_when_they_should():
     promtool("check", "config", "prometheus.yml")
     promtool("check", "config", "prometheus-compose.yml")
     promtool("check", "rules", "--lint=all", "--lint-fatal", "alerts.yml")
@@ -67,7 +61,7 @@ def test_rules_are_prometheus_own_and_alerts_fire_when_they_should() -> None:
 
 
 @pytest.fixture
-async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[str]]]:
+async def exposed(live, ask, home):
     """A page of metrics, and of each series its labels."""
     make_backup(home, threading.Event())
     port = find_free_port()
@@ -78,7 +72,7 @@ async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[s
         _, page = await fetch_text(port, "metrics")
     from bot.metrics import Meter
 
-    labels: dict[str, set[str]] = {}
+    labels = {}
     for name, inside in re.findall(r"^(\w+)(?:\{(.*)\})? ", page, re.MULTILINE):
         labels.setdefault(name, set()).update(re.findall(r"(\w+)=\"", inside))
     for metric in vars(Meter().instruments).values():  # what has not happened yet has no series
@@ -90,9 +84,7 @@ async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[s
     return page, labels
 
 
-async def test_rules_and_dashboards_name_what_the_bot_tells_and_all_of_it(
-    exposed: tuple[str, dict[str, set[str]]],
-) -> None:
+async def test_rules_and_dashboards_name_what_the_bot_tells_and_all_of_it(exposed):
     _, labels = exposed
     asked = [rule["expr"] for rule in rules()] + [expr for board in BOARDS for expr in shown(board)]
     named = {name for expr in asked for name in METRIC.findall(expr)}
@@ -108,13 +100,13 @@ async def test_rules_and_dashboards_name_what_the_bot_tells_and_all_of_it(
 
 
 @with_promtool
-async def test_the_names_follow_prometheus_conventions(exposed: tuple[str, dict[str, set[str]]]) -> None:
+async def test_the_names_follow_prometheus_conventions(exposed):
     page, _ = exposed
     promtool("check", "metrics", input=page)
 
 
 @asynccontextmanager
-async def scraping(port: int, folder: Path) -> AsyncIterator[str]:
+async def scraping(port, folder):
     """A real Prometheus with our configuration, in a hurry; yields its address."""
     settings = yaml.safe_load((WATCH / "prometheus.yml").read_text("utf-8"))
     settings["global"] = {"scrape_interval": "3s", "scrape_timeout": "3s", "evaluation_interval": "1s"}
@@ -134,7 +126,7 @@ async def scraping(port: int, folder: Path) -> AsyncIterator[str]:
         await process.wait()
 
 
-async def told(address: str, expr: str) -> list[dict[str, Any]]:
+async def told(address, expr):
     """What Prometheus answers; empty while it starts."""
     async with aiohttp.ClientSession() as session:
         try:
@@ -143,11 +135,10 @@ async def told(address: str, expr: str) -> list[dict[str, Any]]:
         except (aiohttp.ClientConnectorError, aiohttp.ContentTypeError):
             return []
     assert said["status"] == "success", (expr, said)
-    found: list[dict[str, Any]] = said["data"]["result"]
-    return found
+    return said["data"]["result"]
 
 
-async def query_until_set(address: str, expr: str) -> float:
+async def query_until_set(address, expr):
     """The first value that is not 0."""
     async with asyncio.timeout(90):
         while True:
@@ -158,7 +149,7 @@ async def query_until_set(address: str, expr: str) -> float:
 
 
 @with_prometheus
-async def test_a_real_prometheus_scrapes_the_running_bot(sandbox: Sandbox, live: Any, ask: Any, tmp_path: Path) -> None:
+async def test_a_real_prometheus_scrapes_the_running_bot(sandbox, live, ask, tmp_path):
     port = find_free_port()
     async with live(sections={"monitoring": {"port": port}}):
         await ask(OTTO, FERRY)

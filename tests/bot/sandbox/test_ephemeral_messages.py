@@ -1,12 +1,7 @@
 """Ephemeral messages as https://core.telegram.org/bots/api#ephemeral-messages-and-commands says of them."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
-from typing import Any
-
 import pytest
-from aiogram import Bot, methods
+from aiogram import methods
 from aiogram.exceptions import TelegramAPIError, TelegramBadRequest, TelegramNotFound
 from aiogram.types import (
     BotCommand,
@@ -14,13 +9,11 @@ from aiogram.types import (
     BufferedInputFile,
     EphemeralMessageParameters,
     InputMediaDocument,
-    Message,
     ReplyParameters,
 )
 from driven_sandbox import DrivenSandbox
 from driver import make_local_bot
 
-from bot.sandbox import Sandbox
 from bot.sandbox.page_api import build_snapshot, press_button
 from bot.sandbox.state import Membership, get_message_key, is_message_visible
 
@@ -30,17 +23,17 @@ RITA, OTTO, GROUP = 500, 501, -1002
 class Clock:
     now = 1_800_000_000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-async def sandbox(clock: Clock) -> AsyncIterator[Sandbox]:
+async def sandbox(clock):
     sandbox = DrivenSandbox(clock=clock)
     for number, name in ((RITA, "Rita"), (OTTO, "Otto")):
         sandbox.world.add_person(number, name)
@@ -53,15 +46,15 @@ async def sandbox(clock: Clock) -> AsyncIterator[Sandbox]:
     await sandbox.stop()
 
 
-def to(who: int, **more: Any) -> EphemeralMessageParameters:
+def to(who, **more):
     return EphemeralMessageParameters(receiver_user_id=who, **more)
 
 
-async def whisper(bot: Bot, who: int, text: str = "for you", **more: Any) -> Message:
+async def whisper(bot, who, text="for you", **more):
     return await bot.send_message(GROUP, text, ephemeral_message_parameters=more.pop("given", to(who)), **more)
 
 
-async def test_only_its_receiver_sees_it_and_ids_count_for_each_member(sandbox: Sandbox, bot: Bot) -> None:
+async def test_only_its_receiver_sees_it_and_ids_count_for_each_member(sandbox, bot):
     one, two, other = await whisper(bot, RITA), await whisper(bot, RITA), await whisper(bot, OTTO)
     assert (one.message_id, one.receiver_user and one.receiver_user.id) == (0, RITA)
     assert [m.ephemeral_message_id for m in (one, two, other)] == [1, 2, 1]
@@ -75,9 +68,7 @@ async def test_only_its_receiver_sees_it_and_ids_count_for_each_member(sandbox: 
             await bot.send_message(chat, "x", ephemeral_message_parameters=to(wrong))
 
 
-async def test_a_bot_without_rights_answers_what_a_member_did_within_fifteen_seconds(
-    sandbox: Sandbox, bot: Bot, clock: Clock
-) -> None:
+async def test_a_bot_without_rights_answers_what_a_member_did_within_fifteen_seconds(sandbox, bot, clock):
     sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
     asked = await sandbox.say(RITA, "/why", chat_id=GROUP)
     (update,) = await bot.get_updates()
@@ -107,12 +98,12 @@ async def test_a_bot_without_rights_answers_what_a_member_did_within_fifteen_sec
     assert len(sandbox.world.sent[GROUP]) == 2
 
 
-def page_press(sandbox: Sandbox, message: Message) -> str:
+def page_press(sandbox, message):
     whose = {"receiver_user": {"id": RITA}, "ephemeral_message_id": message.ephemeral_message_id}
     return press_button(sandbox.world, RITA, GROUP, get_message_key(whose), "x")
 
 
-async def test_only_commands_of_the_menu_are_ephemeral(sandbox: Sandbox, bot: Bot) -> None:
+async def test_only_commands_of_the_menu_are_ephemeral(sandbox, bot):
     for text, hidden in (
         ("/why", True), ("/why@citegram_bot now", True), ("/why@other_bot", False), ("/ask x", False), ("why", False)
     ):  # fmt: skip
@@ -121,7 +112,7 @@ async def test_only_commands_of_the_menu_are_ephemeral(sandbox: Sandbox, bot: Bo
         assert ("ephemeral_message_id" in message) == hidden
 
 
-async def test_the_five_methods_change_the_message_of_this_receiver(sandbox: Sandbox, bot: Bot) -> None:
+async def test_the_five_methods_change_the_message_of_this_receiver(sandbox, bot):
     await whisper(bot, RITA)
     await whisper(bot, OTTO)
     first, second = (BufferedInputFile(name.encode(), name) for name in ("a.txt", "b.txt"))
@@ -147,7 +138,7 @@ async def test_the_five_methods_change_the_message_of_this_receiver(sandbox: San
     assert len([key for key in sandbox.world.room(GROUP).messages if key < 0]) == 2
 
 
-async def test_a_server_of_an_earlier_version_shows_it_to_all(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_server_of_an_earlier_version_shows_it_to_all(sandbox, bot):
     sandbox.world.ephemeral = False
     assert (await whisper(bot, RITA)).message_id > 0
     with pytest.raises(TelegramNotFound):

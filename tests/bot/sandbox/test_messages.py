@@ -1,12 +1,7 @@
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
-from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import (
     InlineKeyboardButton,
@@ -27,7 +22,6 @@ from aiogram.types import (
 )
 from driven_sandbox import DrivenSandbox
 
-from bot.sandbox import Sandbox
 from bot.sandbox.messages import BotApiError
 from bot.sandbox.page_api import stop_draft_as_person
 from bot.sandbox.rich_messages import prepare_rich_message
@@ -39,12 +33,12 @@ BUTTON = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="why",
 
 
 @pytest.fixture
-def now() -> list[float]:
+def now():
     return [1_800_000_000.0]
 
 
 @pytest.fixture
-async def sandbox(now: list[float]) -> AsyncIterator[Sandbox]:
+async def sandbox(now):
     sandbox = DrivenSandbox(clock=lambda: now[0])
     world, date = sandbox.world, datetime.fromtimestamp(1_700_000_000, UTC)
     world.add_person(READER, "Rita")
@@ -60,9 +54,7 @@ async def sandbox(now: list[float]) -> AsyncIterator[Sandbox]:
     await sandbox.stop()
 
 
-def mark(
-    offset: int, length: int, kind: str = "bold", url: str | None = None, *, emoji: str | None = None
-) -> MessageEntity:
+def mark(offset, length, kind="bold", url=None, *, emoji=None):
     return MessageEntity(type=kind, offset=offset, length=length, url=url, custom_emoji_id=emoji)
 
 
@@ -78,12 +70,12 @@ def mark(
         (mark(0, 4, "text_link"), "not an http, https or tg link"),
     ],
 )
-async def test_broken_entities_are_refused(bot: Bot, entity: MessageEntity, complaint: str) -> None:
+async def test_broken_entities_are_refused(bot, entity, complaint):
     with pytest.raises(TelegramBadRequest, match=f"can't parse entities: .*{complaint}"):
         await bot.send_message(READER, "text🚢", entities=[entity])
 
 
-async def test_a_text_may_have_4096_code_points_however_wide(bot: Bot) -> None:
+async def test_a_text_may_have_4096_code_points_however_wide(bot):
     sent = await bot.send_message(READER, "🚢" * 4096 + " \n")
     assert sent.text == "🚢" * 4096
     with pytest.raises(TelegramBadRequest, match="message is too long"):
@@ -92,19 +84,19 @@ async def test_a_text_may_have_4096_code_points_however_wide(bot: Bot) -> None:
         await bot.edit_message_text("a" * 4097, chat_id=READER, message_id=sent.message_id)
 
 
-async def test_text_is_trimmed_and_entities_follow(bot: Bot) -> None:
+async def test_text_is_trimmed_and_entities_follow(bot):
     sent = await bot.send_message(READER, "\n a\r\nbold text  \n", entities=[mark(5, 9)])
     assert sent.text == "a\nbold text"
     assert [(e.offset, e.length) for e in sent.entities or ()] == [(2, 9)]
 
 
-async def test_markup_is_refused(bot: Bot) -> None:
+async def test_markup_is_refused(bot):
     for mode in ("HTML", "MarkdownV2"):
         with pytest.raises(TelegramBadRequest, match="the sandbox reads no markup"):
             await bot.send_message(READER, "*b* <b>b</b>", parse_mode=mode)
 
 
-async def test_an_edit_returns_the_message_and_must_change_something(sandbox: Sandbox, bot: Bot) -> None:
+async def test_an_edit_returns_the_message_and_must_change_something(sandbox, bot):
     sent = await bot.send_message(READER, "thinking", reply_markup=BUTTON)
     with pytest.raises(TelegramBadRequest, match="message is not modified: specified new message content"):
         await sent.edit_text("thinking", reply_markup=BUTTON)
@@ -117,7 +109,7 @@ async def test_an_edit_returns_the_message_and_must_change_something(sandbox: Sa
     assert [m["text"] for m in await sandbox.replies(READER)] == ["answer"]
 
 
-async def test_a_deleted_message_is_gone(bot: Bot, now: list[float]) -> None:
+async def test_a_deleted_message_is_gone(bot, now):
     sent = await bot.send_message(READER, "oops")
     await bot.delete_message(READER, sent.message_id)
     with pytest.raises(TelegramBadRequest, match="message to delete not found"):
@@ -128,7 +120,7 @@ async def test_a_deleted_message_is_gone(bot: Bot, now: list[float]) -> None:
         await bot.delete_message(READER, old.message_id)
 
 
-async def test_a_reply_needs_its_message(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_reply_needs_its_message(sandbox, bot):
     with pytest.raises(TelegramBadRequest, match="message to be replied not found"):
         await bot.send_message(READER, "re", reply_parameters=ReplyParameters(message_id=77))
     lenient = ReplyParameters(message_id=77, allow_sending_without_reply=True)
@@ -143,9 +135,9 @@ async def test_a_reply_needs_its_message(sandbox: Sandbox, bot: Bot) -> None:
 # Buttons, drafts, actions and reactions.
 
 
-async def test_buttons_are_checked(bot: Bot) -> None:
-    def one(**fields: str) -> InlineKeyboardMarkup:
-        return InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="x", **fields)]])  # type: ignore[arg-type]
+async def test_buttons_are_checked(bot):
+    def one(**fields):
+        return InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="x", **fields)]])
 
     with pytest.raises(TelegramBadRequest, match="BUTTON_DATA_INVALID"):
         await bot.send_message(READER, "x", reply_markup=one(callback_data="я" * 33))
@@ -155,7 +147,7 @@ async def test_buttons_are_checked(bot: Bot) -> None:
         await bot.send_message(READER, "x", reply_markup=one(url="nonsense"))
 
 
-async def test_a_pressed_button_is_answered_once(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_pressed_button_is_answered_once(sandbox, bot):
     sent = await bot.send_message(READER, "answer", reply_markup=BUTTON)
     press = asyncio.create_task(sandbox.press(READER, READER, sent.message_id, "w:1"))
     update = (await bot.get_updates(timeout=20))[-1]
@@ -168,7 +160,7 @@ async def test_a_pressed_button_is_answered_once(sandbox: Sandbox, bot: Bot) -> 
         await query.answer().as_(bot)
 
 
-async def test_a_draft_lives_half_a_minute_or_until_the_message(sandbox: Sandbox, bot: Bot, now: list[float]) -> None:
+async def test_a_draft_lives_half_a_minute_or_until_the_message(sandbox, bot, now):
     drafts = sandbox.world.drafts
     await bot.send_message_draft(READER, 7, text="so far", can_stop=True)
     assert drafts[READER, 0].text == "so far"
@@ -186,7 +178,7 @@ async def test_a_draft_lives_half_a_minute_or_until_the_message(sandbox: Sandbox
         await bot.send_message_draft(CHANNEL, 1, text="x")
 
 
-async def test_a_bot_has_one_reaction_of_the_known_ones(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_bot_has_one_reaction_of_the_known_ones(sandbox, bot):
     eyes, pen = ReactionTypeEmoji(emoji="👀"), ReactionTypeEmoji(emoji="✍")
     await bot.set_message_reaction(READER, 1, [eyes])
     await bot.set_message_reaction(READER, 1, [pen])
@@ -202,23 +194,23 @@ async def test_a_bot_has_one_reaction_of_the_known_ones(sandbox: Sandbox, bot: B
 # Rich messages.
 
 
-def paragraph(text: Any) -> InputRichBlockParagraph:
+def paragraph(text):
     return InputRichBlockParagraph(text=text)
 
 
-def nest(depth: int) -> Any:
-    text: Any = "x"
+def nest(depth):
+    text = "x"
     for _ in range(depth):
         text = RichTextBold.model_construct(text=text)
     return InputRichBlockParagraph.model_construct(text=text)
 
 
-def table(columns: int, rows: int = 1) -> InputRichBlockTable:
+def table(columns, rows=1):
     cells = [RichBlockTableCell(align="left", valign="top", text="x") for _ in range(columns)]
     return InputRichBlockTable(cells=[cells] * rows)
 
 
-def rich(*blocks: Any, **more: Any) -> InputRichMessage:
+def rich(*blocks, **more):
     return InputRichMessage.model_construct(blocks=list(blocks), skip_entity_detection=True, **more)
 
 
@@ -239,19 +231,19 @@ def rich(*blocks: Any, **more: Any) -> InputRichMessage:
         (rich(InputRichBlockThinking(text="Hm")), "in a draft only"),
     ],
 )
-async def test_rich_messages_over_the_limits_are_refused(bot: Bot, given: InputRichMessage, complaint: str) -> None:
+async def test_rich_messages_over_the_limits_are_refused(bot, given, complaint):
     with pytest.raises(TelegramBadRequest, match=complaint):
         await bot.send_rich_message(READER, given)
 
 
-def test_a_rich_message_may_be_sixteen_levels_deep() -> None:
+def test_a_rich_message_may_be_sixteen_levels_deep():
     """Through the models: aiogram's take exponential time to read a text that is nested deeply."""
     prepare_rich_message(rich(nest(15)))
     with pytest.raises(BotApiError, match="nested too deeply"):
         prepare_rich_message(rich(nest(17)))
 
 
-async def test_a_rich_message_is_kept_edited_copied_and_drafted(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_rich_message_is_kept_edited_copied_and_drafted(sandbox, bot):
     note = paragraph(
         RichTextReference(text=["[1] ", RichTextUrl(text="post", url="https://t.me/harbour/7")], name="p1")
     )
@@ -262,8 +254,7 @@ async def test_a_rich_message_is_kept_edited_copied_and_drafted(sandbox: Sandbox
     assert sandbox.world.drafts[READER, 0].rich is not None
     sent = await bot.send_rich_message(READER, rich(said, note, table(20)), reply_markup=BUTTON)
     assert sandbox.world.drafts == {}
-    assert sent.rich_message is not None
-    assert sent.rich_message.blocks[1].text.name == "p1"  # type: ignore[union-attr]
+    assert sent.rich_message.blocks[1].text.name == "p1"
     with pytest.raises(TelegramBadRequest, match="not modified"):
         await bot.edit_message_text(
             chat_id=READER, message_id=sent.message_id, rich_message=rich(said, note, table(20)), reply_markup=BUTTON
@@ -285,18 +276,16 @@ async def test_a_rich_message_is_kept_edited_copied_and_drafted(sandbox: Sandbox
 # Quotes.
 
 
-async def quote(bot: Bot, text: str, *, of: int = 7, chat: int | str = CHANNEL, **more: Any) -> Message:
+async def quote(bot, text, *, of=7, chat=CHANNEL, **more):
     given = {"chat_id": chat, "message_id": of, "quote": text, "quote_parse_mode": None} | more
     return await bot.send_message(READER, "re", reply_parameters=ReplyParameters.model_validate(given))
 
 
-async def test_a_quote_stands_where_it_is_nearest_to_where_it_was_looked_for(bot: Bot) -> None:
+async def test_a_quote_stands_where_it_is_nearest_to_where_it_was_looked_for(bot):
     near = await quote(bot, "Паром", quote_position=30)
-    assert near.quote is not None
     assert (near.quote.text, near.quote.position) == ("Паром", 24)
     # two styles that touch are one
     styled = await quote(bot, "Паром уходит", quote_entities=[mark(0, 5)])
-    assert styled.quote is not None
     assert styled.quote.position == 3
     whole = await quote(bot, "🚢", quote_entities=[mark(0, 2, "custom_emoji", emoji="77")])
     assert whole.quote is not None
@@ -314,14 +303,13 @@ async def test_a_quote_stands_where_it_is_nearest_to_where_it_was_looked_for(bot
         ("7:30.  Паром", []),
     ],
 )
-async def test_words_or_styles_that_are_not_there_are_refused(bot: Bot, text: str, marks: list[Any]) -> None:
+async def test_words_or_styles_that_are_not_there_are_refused(bot, text, marks):
     with pytest.raises(TelegramBadRequest, match="Bad Request: QUOTE_TEXT_INVALID"):
         await quote(bot, text, quote_entities=marks)
 
 
-async def test_a_quote_is_cleaned_before_it_is_looked_for(bot: Bot) -> None:
+async def test_a_quote_is_cleaned_before_it_is_looked_for(bot):
     cleaned = await quote(bot, "  \n\u202eприхо\u2028дит\r в\u030a ", quote_position=27)
-    assert cleaned.quote is not None
     assert (cleaned.quote.text, cleaned.quote.position) == ("приходит в", 30)
     forgotten = await quote(bot, "приходит", quote_entities=[mark(0, 8, "code")])  # a style that is not compared
     assert forgotten.quote is not None and not forgotten.quote.entities
@@ -334,7 +322,7 @@ async def test_a_quote_is_cleaned_before_it_is_looked_for(bot: Bot) -> None:
             await quote(bot, wrong, of=post)
 
 
-async def test_a_post_of_another_chat_must_be_within_reach(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_post_of_another_chat_must_be_within_reach(sandbox, bot):
     with pytest.raises(TelegramForbiddenError, match="bot is not a member of the channel chat"):
         await quote(bot, "приходит", chat=CLOSED)
     with pytest.raises(TelegramBadRequest, match="message to be replied not found"):
@@ -344,7 +332,7 @@ async def test_a_post_of_another_chat_must_be_within_reach(sandbox: Sandbox, bot
     assert len(sandbox.world.sent[READER]) == 1
 
 
-async def test_a_reply_to_a_protected_post_is_dropped_in_silence(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_reply_to_a_protected_post_is_dropped_in_silence(sandbox, bot):
     sandbox.world.room(CHANNEL).protected = True
     sent = await quote(bot, "приходит")
     assert (sent.text, sent.quote, sent.external_reply) == ("re", None, None)

@@ -1,24 +1,19 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from typing import Any
 
 import aiohttp
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE
 
-from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
 
 DATE = datetime(2024, 3, 12, 9, tzinfo=UTC)
 
 
-async def state(sandbox: Sandbox, user: int) -> dict[str, Any]:
+async def state(sandbox, user):
     async with aiohttp.ClientSession(sandbox.url) as http:
-        found: dict[str, Any] = await (await http.get(f"/sandbox/state?since=0&user={user}")).json()
-        return found
+        return await (await http.get(f"/sandbox/state?since=0&user={user}")).json()
 
 
-async def test_how_an_answer_was_found_is_for_those_who_see_the_chat_and_the_posts(sandbox: Sandbox, live: Any) -> None:
+async def test_how_an_answer_was_found_is_for_those_who_see_the_chat_and_the_posts(sandbox, live):
     world = sandbox.world
     async with live(watch=sandbox.observed):
         await sandbox.say(ADMIN, "Where did the treasurer hide the silver trophy?")
@@ -44,7 +39,7 @@ async def test_how_an_answer_was_found_is_for_those_who_see_the_chat_and_the_pos
         assert "staircase" not in str((await state(sandbox, ADMIN))["insights"])
 
 
-async def test_a_post_counts_as_found_by_a_leg_in_the_words_it_has_now(sandbox: Sandbox) -> None:
+async def test_a_post_counts_as_found_by_a_leg_in_the_words_it_has_now(sandbox):
     observed = sandbox.observed
     assert (await state(sandbox, OTTO))["indexing"] == {}
     observed.show_progress("lexical", 0, ())
@@ -63,7 +58,7 @@ async def test_a_post_counts_as_found_by_a_leg_in_the_words_it_has_now(sandbox: 
     assert (await state(sandbox, OTTO))["findable"] == {key: []}
 
 
-async def test_the_quoted_words_are_marked_and_posts_told_by_dates_have_no_leg(sandbox: Sandbox) -> None:
+async def test_the_quoted_words_are_marked_and_posts_told_by_dates_have_no_leg(sandbox):
     text = "𝄞 Doors open at nine. The band plays at ten."
     key, told = PostKey(HARBOUR, 1), PostKey(HARBOUR, 2)
     cited = Citation(key, text[23:], 123, 100 + len(text), DATE)

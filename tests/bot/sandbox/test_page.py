@@ -1,13 +1,9 @@
 """The page in a real browser: what people do there, and what strangers may write, which is text and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import io
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 import aiohttp
 import pytest
@@ -26,7 +22,6 @@ from aiogram.types import (
     InputRichBlockTable,
     InputRichMessage,
     InputTextMessageContent,
-    Message,
     ReplyParameters,
     RichBlockTableCell,
     RichTextMarked,
@@ -42,7 +37,6 @@ from driver import ADMIN, make_local_bot
 from page_faults import note_faults, playwright_api
 from PIL import Image
 
-from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -51,7 +45,7 @@ READER, CHANNEL, SECRET = 500, -1001111, -1002222
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def sandbox() -> AsyncIterator[Sandbox]:
+async def sandbox():
     sandbox = DrivenSandbox()
     world = sandbox.world
     world.add_person(ADMIN, "Ada")
@@ -69,7 +63,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     await sandbox.stop()
 
 
-async def answered(sandbox: Sandbox) -> Message:
+async def answered(sandbox):
     """A question of the reader, answered with two citations and something nasty."""
     await sandbox.say(READER, "when?")
     open_, closed = "https://t.me/harbour/7", "https://t.me/c/2222/1"
@@ -80,9 +74,7 @@ async def answered(sandbox: Sandbox) -> Message:
         return await bot.send_message(READER, **content.as_kwargs())
 
 
-async def test_a_citation_opens_its_post_beside_the_answer(
-    sandbox: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_a_citation_opens_its_post_beside_the_answer(sandbox, shared_browser):
     answer = await answered(sandbox)
     page = await shared_browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
     wrong = note_faults(page)
@@ -111,15 +103,15 @@ async def test_a_citation_opens_its_post_beside_the_answer(
     assert wrong == []
 
 
-def mark(name: str) -> RichTextSuperscript:
+def mark(name):
     return RichTextSuperscript(text=RichTextReferenceLink(text=f"[{name}]", reference_name=name))
 
 
 @pytest.mark.parametrize(("locale", "note", "more"), [("en-GB", "Note", "Show more"), ("ru-RU", "Сноска", "Показать")])
 async def test_a_rich_answer_is_drawn_and_its_notes_open_by_press_and_by_key(
-    sandbox: Sandbox, shared_browser: playwright_api.Browser, locale: str, note: str, more: str
-) -> None:
-    def footnote(name: str, words: str) -> InputRichBlockExpandableBlockQuotation:
+    sandbox, shared_browser, locale, note, more
+):
+    def footnote(name, words):
         link = RichTextUrl(text=f"[{name}]", url=f"https://t.me/harbour/{name}")
         text = RichTextReference(text=[link, " ", RichTextMarked(text=words)], name=name)
         return InputRichBlockExpandableBlockQuotation(text=text, credit="Harbour News")
@@ -170,7 +162,7 @@ async def test_a_rich_answer_is_drawn_and_its_notes_open_by_press_and_by_key(
     assert wrong == []
 
 
-async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, shared_browser: playwright_api.Browser) -> None:
+async def test_an_admin_posts_and_edits_in_a_channel(sandbox, shared_browser):
     page = await shared_browser.new_page(locale="ru-RU", viewport={"width": 1300, "height": 800})
     await page.goto(f"{sandbox.url}/?user={ADMIN}")
     await page.click(f'[data-chat="{CHANNEL}"]')
@@ -191,12 +183,10 @@ async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, shared_br
     await playwright_api.expect(page.locator(".readonly")).to_be_visible()
 
 
-async def test_what_is_typed_while_a_message_is_sent_stays(
-    sandbox: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_what_is_typed_while_a_message_is_sent_stays(sandbox, shared_browser):
     page, held = await shared_browser.new_page(), asyncio.Event()
 
-    async def hold(route: playwright_api.Route) -> None:
+    async def hold(route):
         await held.wait()
         await route.continue_()
 
@@ -212,9 +202,7 @@ async def test_what_is_typed_while_a_message_is_sent_stays(
 
 
 @pytest.mark.parametrize(("name", "field"), [("Menu.png", "photo"), ("note.ogg", "audio"), ("prices.txt", "document")])
-async def test_an_admin_attaches_a_file_in_a_channel(
-    sandbox: Sandbox, shared_browser: playwright_api.Browser, name: str, field: str
-) -> None:
+async def test_an_admin_attaches_a_file_in_a_channel(sandbox, shared_browser, name, field):
     one_pixel = io.BytesIO()
     Image.new("L", (1, 1)).save(one_pixel, "PNG")
     page = await shared_browser.new_page(viewport={"width": 1300, "height": 800})
@@ -235,9 +223,7 @@ async def test_an_admin_attaches_a_file_in_a_channel(
         await playwright_api.expect(post).to_contain_text(name)
 
 
-async def test_an_inline_query_offers_quotes_and_the_chosen_one_is_sent(
-    sandbox: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_an_inline_query_offers_quotes_and_the_chosen_one_is_sent(sandbox, shared_browser):
     """Typed and chosen with keys alone; the bot is a script here that answers what the page sends it."""
     quote = InputTextMessageContent(message_text="The ferry leaves at nine.")
     articles = [
@@ -272,9 +258,7 @@ async def test_an_inline_query_offers_quotes_and_the_chosen_one_is_sent(
     await playwright_api.expect(page.locator("#composer")).to_have_value("")
 
 
-async def test_what_an_answer_offers_to_copy_or_share_happens_in_the_page(
-    sandbox: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_what_an_answer_offers_to_copy_or_share_happens_in_the_page(sandbox, shared_browser):
     chosen = SwitchInlineQueryChosenChat(query="=0a1b", allow_user_chats=True)
     keys = [
         InlineKeyboardButton(text="Copy", copy_text=CopyTextButton(text="At nine. https://t.me/harbour/1")),
@@ -292,7 +276,7 @@ async def test_what_an_answer_offers_to_copy_or_share_happens_in_the_page(
     await playwright_api.expect(page.locator("#composer")).to_have_value(f"@{sandbox.world.bot.username} =0a1b")
 
 
-async def test_the_control_answers_this_machine_only_and_by_the_readers_rights(sandbox: Sandbox) -> None:
+async def test_the_control_answers_this_machine_only_and_by_the_readers_rights(sandbox):
     async with aiohttp.ClientSession(sandbox.url) as http:
         assert (await http.get("/", headers={"Host": "evil.example"})).status == 403
         assert (await http.get(f"/sandbox/messages?chat={SECRET}&user={READER}")).status == 403
@@ -364,10 +348,10 @@ STRANGE = """() => {
 }"""
 
 
-def entities(text: str) -> list[dict[str, Any]]:
+def entities(text):
     """Entities of all kinds over a text: overlapping, nested, empty, outside of it, and of no use at all."""
     size = len(text.encode("utf-16-le", "surrogatepass")) // 2
-    marks: list[dict[str, Any]] = []
+    marks = []
     for n, kind in enumerate(KINDS):
         spans = [(0, size), (n % max(1, size), size), (n, 3), (-2, 5), (-5, 2**31), (size, 4), (0, 0), (3, -1)]
         for m, (offset, length) in enumerate(spans):
@@ -376,14 +360,14 @@ def entities(text: str) -> list[dict[str, Any]]:
     return marks
 
 
-def links(text: str) -> list[dict[str, Any]]:
+def links(text):
     return [
         {"type": "text_link", "offset": n, "length": 1, "url": url} for n, url in enumerate(ADDRESSES) if n < len(text)
     ]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def hostile() -> Any:
+async def hostile():
     sandbox = DrivenSandbox()
     world = sandbox.world
     world.add_person(READER, MARKUP[0], lang="en")
@@ -397,7 +381,7 @@ async def hostile() -> Any:
     await sandbox.stop()
 
 
-def written(sandbox: Sandbox) -> None:
+def written(sandbox):
     """All of it in every field of a message that the page shows, also what no server of Telegram lets through."""
     world = sandbox.world
     for n, text in enumerate(MARKUP):
@@ -423,7 +407,7 @@ def written(sandbox: Sandbox) -> None:
         world.add(world.room(GROUP), {"from": person, "text": text, "entities": links(text)})
 
 
-async def found(sandbox: Sandbox) -> None:
+async def found(sandbox):
     """An answer, and how it was found."""
     question = await sandbox.say(READER, "What is it?")
     sources = []
@@ -440,9 +424,7 @@ async def found(sandbox: Sandbox) -> None:
         await bot.send_message(READER, MARKUP[0], reply_parameters=parent)
 
 
-async def test_nothing_that_strangers_write_runs_leads_away_or_breaks_the_page(
-    hostile: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_nothing_that_strangers_write_runs_leads_away_or_breaks_the_page(hostile, shared_browser):
     written(hostile)
     await found(hostile)
     page = await shared_browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
@@ -478,9 +460,7 @@ async def test_nothing_that_strangers_write_runs_leads_away_or_breaks_the_page(
     assert wrong == []
 
 
-async def test_ten_thousand_entities_do_not_break_the_page(
-    hostile: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_ten_thousand_entities_do_not_break_the_page(hostile, shared_browser):
     room = hostile.world.room(CHANNEL)
     for spans in (
         [(n % 2000, 4096 - 2 * (n % 2000)) for n in range(10_000)],  # nested
@@ -500,9 +480,7 @@ async def test_ten_thousand_entities_do_not_break_the_page(
     assert wrong == []
 
 
-async def test_a_command_in_somebodys_post_sends_nothing_to_the_bot(
-    hostile: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_a_command_in_somebodys_post_sends_nothing_to_the_bot(hostile, shared_browser):
     said = "/forget everything"
     command = {"type": "bot_command", "offset": 0, "length": len(said)}
     await hostile.post(CHANNEL, said, extra={"entities": [command]})
@@ -517,9 +495,7 @@ async def test_a_command_in_somebodys_post_sends_nothing_to_the_bot(
     assert texts == ["Hello", "Is anybody there?"]
 
 
-async def test_an_ephemeral_message_stands_in_its_place_for_one_member(
-    sandbox: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_an_ephemeral_message_stands_in_its_place_for_one_member(sandbox, shared_browser):
     group = CHANNEL - 900
     sandbox.world.add_group(group, "Neighbours", members=[ADMIN, READER], bot="administrator")
     await sandbox.say(READER, "before", chat_id=group)

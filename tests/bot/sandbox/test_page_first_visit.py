@@ -1,15 +1,10 @@
 """First visit to the demo in a real browser: right answers from suggested questions, by mouse, touch and keyboard."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from importlib import resources
-from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -18,10 +13,9 @@ from driven_sandbox import DrivenSandbox, running_bot
 from page_faults import note_faults, playwright_api
 
 from bot.cli.demo import open_demo_sandbox
-from bot.sandbox import Sandbox
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 from bot.settings import Settings
-from rag_core.types import Answer, PostKey
+from rag_core.types import PostKey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,12 +36,12 @@ BUBBLES_UNDER_DAYS = """() => [...document.querySelectorAll(".day span")].flatMa
 }).length"""
 
 
-def build_settings(folder: Path) -> Settings:
+def build_settings(folder):
     return Settings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+async def prepared(tmp_path_factory):
     """A folder with the sample channels imported."""
     folder = tmp_path_factory.mktemp("demo")
     async with open_demo_sandbox(build_settings(folder), 0):
@@ -55,7 +49,7 @@ async def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def demo(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:
+async def demo(prepared, tmp_path, monkeypatch):
     """The demo as `citegram demo` runs it, with search by words."""
     monkeypatch.setattr("bot.cli.demo.Sandbox", DrivenSandbox)
     settings = build_settings(shutil.copytree(prepared, tmp_path / "data"))
@@ -63,7 +57,7 @@ async def demo(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         yield sandbox
 
 
-def find_posts(row: dict[str, Any]) -> list[PostKey]:
+def find_posts(row):
     """Posts that answer a suggested question."""
     chats = {
         one["folder"]: one["chat_id"] for one in json.loads((SAMPLE_CHANNELS_FOLDER / "channels.json").read_text())
@@ -72,19 +66,12 @@ def find_posts(row: dict[str, Any]) -> list[PostKey]:
     return [PostKey(chats[folder], int(number)) for folder, number in parts]
 
 
-def says(text: str, row: dict[str, Any]) -> bool:
+def says(text, row):
     return any(answer in text.replace("\u202f", " ").replace("\xa0", " ") for answer in row["answers"])
 
 
-async def open_page(
-    demo: Sandbox,
-    browser: playwright_api.Browser,
-    locale: str = "en-GB",
-    size: tuple[int, int] = DESKTOP,
-    path: str = "",
-    **more: Any,
-) -> playwright_api.Page:
-    viewport: Any = {"width": size[0], "height": size[1]}
+async def open_page(demo, browser, locale="en-GB", size=DESKTOP, path="", **more):
+    viewport = {"width": size[0], "height": size[1]}
     page = await browser.new_page(
         locale=locale, viewport=viewport, has_touch=size is PHONE, is_mobile=size is PHONE, **more
     )
@@ -93,9 +80,7 @@ async def open_page(
 
 
 @pytest.mark.parametrize(("locale", "size"), [("en-GB", DESKTOP), ("ru-RU", PHONE)])
-async def test_a_first_visit_comes_to_a_right_cited_answer_by_two_clicks(
-    demo: Sandbox, shared_browser: playwright_api.Browser, locale: str, size: tuple[int, int]
-) -> None:
+async def test_a_first_visit_comes_to_a_right_cited_answer_by_two_clicks(demo, shared_browser, locale, size):
     expect = playwright_api.expect
     page = await open_page(demo, shared_browser, locale, size)
     wrong = note_faults(page)
@@ -129,8 +114,8 @@ async def test_a_first_visit_comes_to_a_right_cited_answer_by_two_clicks(
     assert wrong == []
 
 
-async def test_every_suggested_question_gets_a_right_answer(demo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[Answer] = []
+async def test_every_suggested_question_gets_a_right_answer(demo, monkeypatch):
+    answers = []
     monkeypatch.setattr(demo.observed, "show_answer", lambda chat, message, answer: answers.append(answer))
     failed = []
     for user in list(demo.world.people.values()):
@@ -151,9 +136,7 @@ async def test_every_suggested_question_gets_a_right_answer(demo: Sandbox, monke
     assert failed == []
 
 
-async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_findable(
-    demo: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_findable(demo, shared_browser):
     expect = playwright_api.expect
     page = await open_page(demo, shared_browser, path=f"/?user={ADMIN}")
     wrong = note_faults(page)
@@ -197,7 +180,7 @@ async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_find
     assert wrong == []
 
 
-async def test_a_refusal_does_not_say_how_it_was_found(demo: Sandbox, shared_browser: playwright_api.Browser) -> None:
+async def test_a_refusal_does_not_say_how_it_was_found(demo, shared_browser):
     page = await open_page(demo, shared_browser)
     for question in ("zorb plindle vusk", "How much is membership in 2027?"):
         await page.fill("#composer", question)
@@ -206,9 +189,7 @@ async def test_a_refusal_does_not_say_how_it_was_found(demo: Sandbox, shared_bro
     await playwright_api.expect(page.locator(".how")).to_have_count(1)
 
 
-async def test_posts_show_the_time_of_their_channel_whatever_the_browser_has(
-    demo: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_posts_show_the_time_of_their_channel_whatever_the_browser_has(demo, shared_browser):
     page = await open_page(demo, shared_browser, path=f"/?user={ADMIN}", timezone_id="America/New_York")
     ((channel, number),) = find_posts(BY_TEXT["How much is membership in 2027?"])
     exported = next(row for row in EXPORTED if row["id"] == number)
@@ -217,9 +198,7 @@ async def test_posts_show_the_time_of_their_channel_whatever_the_browser_has(
     await playwright_api.expect(shown).to_have_text(exported["date"][11:16])
 
 
-async def test_person_and_language_go_together_and_the_list_is_searched(
-    demo: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
+async def test_person_and_language_go_together_and_the_list_is_searched(demo, shared_browser):
     expect = playwright_api.expect
     page = await open_page(demo, shared_browser)
     await expect(page.locator("#who")).to_contain_text("Alex")
@@ -240,12 +219,12 @@ async def test_person_and_language_go_together_and_the_list_is_searched(
     await expect(page.locator("#chats")).to_have_text("No such chat")
 
 
-async def test_the_page_works_by_keyboard_alone(demo: Sandbox, shared_browser: playwright_api.Browser) -> None:
+async def test_the_page_works_by_keyboard_alone(demo, shared_browser):
     expect = playwright_api.expect
     page = await open_page(demo, shared_browser)
     focused = "document.activeElement.className + ' ' + document.activeElement.id"
 
-    async def tab_to(what: str, key: str = "Tab") -> None:
+    async def tab_to(what, key="Tab"):
         for _ in range(40):
             if what in (await page.evaluate(focused)).split():
                 return
@@ -282,9 +261,7 @@ async def test_the_page_works_by_keyboard_alone(demo: Sandbox, shared_browser: p
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-async def test_the_page_is_accessible(
-    demo: Sandbox, shared_browser: playwright_api.Browser, size: tuple[int, int]
-) -> None:
+async def test_the_page_is_accessible(demo, shared_browser, size):
     pytest.importorskip("axe_playwright_python", reason="axe checks accessibility")
     axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     page = await open_page(demo, shared_browser, size=size, reduced_motion="reduce")
@@ -292,9 +269,9 @@ async def test_the_page_is_accessible(
     await page.evaluate(axe)
     await page.evaluate(NO_TRANSITIONS)
 
-    async def check(where: str) -> None:
+    async def check(where):
         await page.wait_for_timeout(100)
-        themes: dict[Any, dict[str, object]] = {"light": {}}
+        themes = {"light": {}}
         if size is DESKTOP:
             themes["dark"] = {"runOnly": COLOUR_RULES}  # colours alone differ, and they are the same on a phone
         for theme, rules in themes.items():

@@ -1,10 +1,6 @@
 """Spoilers of posts are hidden in every call that shows their words."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 from aiogram.methods import AnswerCallbackQuery, AnswerInlineQuery, SendMessage, SendPhoto
 from aiogram.types import (
@@ -16,7 +12,6 @@ from aiogram.types import (
 )
 from driver import GROUP, HARBOUR, OTTO, bind, say, sent, wait_until, wait_until_idle
 
-from bot.sandbox import Sandbox
 from bot.sandbox.page_api import type_inline_query
 from bot.telegram.recheck import hide_spoilers
 from rag_core.text.post_text import list_spoilers
@@ -26,7 +21,7 @@ TEXT = "🎣 The code is MARLIN."
 HIDDEN = MessageEntity(type="spoiler", offset=15, length=6)
 
 
-def test_texts_and_captions_get_the_format_and_labels_and_alerts_are_covered(make_post: Any) -> None:
+def test_texts_and_captions_get_the_format_and_labels_and_alerts_are_covered(make_post):
     spoilers = list_spoilers([make_post(1, TEXT, entities=(Entity("spoiler", 15, 6),))])
     bold = MessageEntity(type="bold", offset=0, length=2)
     keyboard = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="MARLIN?", callback_data="x")]])
@@ -45,7 +40,7 @@ def test_texts_and_captions_get_the_format_and_labels_and_alerts_are_covered(mak
     assert result.input_message_content.entities == [HIDDEN]
 
 
-def test_in_code_and_beside_too_many_entities_words_are_covered(make_post: Any) -> None:
+def test_in_code_and_beside_too_many_entities_words_are_covered(make_post):
     spoilers = list_spoilers([make_post(1, TEXT, entities=(Entity("spoiler", 15, 6),))])
     code = MessageEntity(type="code", offset=12, length=9)
     assert hide_spoilers(SendMessage(chat_id=1, text=TEXT, entities=[code]), spoilers).text.endswith("is ▒▒▒▒▒▒.")
@@ -56,9 +51,7 @@ def test_in_code_and_beside_too_many_entities_words_are_covered(make_post: Any) 
 NEWS = "The old walrus came back to the harbour this morning, and the quiz code is MARLIN."
 
 
-async def test_answers_searches_digests_notices_and_inline_results_hide_what_the_post_hides(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_answers_searches_digests_notices_and_inline_results_hide_what_the_post_hides(sandbox, live, home):
     async with live():
         await bind(home, HARBOUR)
         await say(sandbox, OTTO, "/watch walrus")

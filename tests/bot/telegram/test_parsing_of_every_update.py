@@ -2,34 +2,28 @@
 limits: each is parsed in little processor time, and what is beyond the limits is set aside alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
 import time
 import typing
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from enum import Enum
-from pathlib import Path
-from typing import Any
 
 import pytest
 from aiogram import Bot
 from aiogram.client.default import Default
-from aiogram.methods import GetChat, SendMessage, TelegramMethod
+from aiogram.methods import GetChat, SendMessage
 from aiogram.types import Chat, Message, RichMessage, Update
 from driver import HARBOUR, OTTO, RITA, open_archive
 from pydantic import BaseModel
 from sample_sizes import FULL
 
-from bot.sandbox import Sandbox
 from bot.telegram import updates
 from bot.telegram.session import TelegramSession
 from bot.telegram.updates import UNREAD_FIELDS, InboxMiddleware
 from ingest.inbox import process_pending_posts
-from rag_core.storage import Archive, posts, raw_updates
+from rag_core.storage import posts, raw_updates
 from rag_core.storage.raw_updates import RawUpdate, encode_update
 
 MAX_SECONDS = 0.05  # of processor time
@@ -39,29 +33,29 @@ FORMATS = ("bold", "italic", "underline", "strikethrough", "spoiler", "marked", 
 CHANNEL = {"id": HARBOUR, "type": "channel", "title": "Harbour News"}
 
 
-def nest(levels: int, text: Any = "breaking news") -> Any:
+def nest(levels, text="breaking news"):
     for level in range(levels):
         text = {"type": FORMATS[level % len(FORMATS)], "text": text}
     return text
 
 
-def rich(*texts: Any) -> dict[str, Any]:
+def rich(*texts):
     return {"blocks": [{"type": "paragraph", "text": text} for text in texts]}
 
 
-def post(number: int, **content: Any) -> dict[str, Any]:
+def post(number, **content):
     return {"message_id": number, "date": 1_750_000_000, "chat": CHANNEL} | content
 
 
 class Maker:
     """Maker of values for annotations: models with all their fields near the top, with the needed ones below."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.random = random.Random(seed)
         self.characters = RICH_CHARACTERS
         self.messages = self.rich_messages = self.values = 0
 
-    def make(self, annotation: Any, depth: int = 0, nested: int = 0) -> Any:
+    def make(self, annotation, depth=0, nested=0):
         origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
         if hasattr(annotation, "__value__"):  # an alias: the recursive ones are of rich texts
             return self.make(annotation.__value__, depth, nested)
@@ -78,7 +72,7 @@ class Maker:
             return self.make_model(annotation, depth + 1, nested)
         return self.make_plain(annotation)
 
-    def choose(self, members: tuple[Any, ...], depth: int, nested: int) -> Any:
+    def choose(self, members, depth, nested):
         found = [member for member in members if member not in (type(None), Default)]
         rich_text = str in found and len(found) > 20
         if rich_text and (nested >= RICH_DEPTH or self.characters <= 0):
@@ -86,7 +80,7 @@ class Maker:
             return "Новости 🙂 " * 2
         return self.make(self.random.choice(found[rich_text * 2 :]), depth, nested + rich_text)
 
-    def make_model(self, model: type[BaseModel], depth: int, nested: int) -> dict[str, Any]:
+    def make_model(self, model, depth, nested):
         if not model.__pydantic_complete__:
             model.model_rebuild()
         self.messages += model is Message
@@ -101,35 +95,35 @@ class Maker:
             made["blocks"] += rich(*(nest(RICH_DEPTH, "я" * 40) for _ in range(blocks)))["blocks"]
         return made
 
-    def make_plain(self, kind: Any) -> Any:
+    def make_plain(self, kind):
         self.values += 1
         if isinstance(kind, Enum):
             return kind.value
         if kind is bool or isinstance(kind, bool | str | int):
             return kind is bool or kind
-        numbers: dict[Any, Any] = {int: 2**52 - 1, float: 0.5, datetime: 1_750_000_000}
+        numbers = {int: 2**52 - 1, float: 0.5, datetime: 1_750_000_000}
         return numbers.get(kind, "Ночной паром 🙂 " * self.random.choice((1, 20)))
 
 
-def make_updates() -> Iterator[tuple[str, RawUpdate]]:
+def make_updates():
     for kind in KINDS:
         for seed in range(20 if FULL else 2):
             raw = Maker(seed).make(Update.model_fields[kind].annotation)
             yield kind, encode_update({"update_id": 1, kind: raw})
 
 
-def parse(text: str) -> tuple[Update, dict[int, str], float]:
+def parse(text):
     """What comes of an update, what was set aside, and the least processor time (s) of two tries."""
     seconds = []
     for _ in range(2):
-        wrong = dict[int, str]()
+        wrong = {}
         began = time.thread_time()
-        (update,) = updates._parse_some(None, [RawUpdate(1, "", text)], wrong)  # type: ignore[arg-type]
+        (update,) = updates._parse_some(None, [RawUpdate(1, "", text)], wrong)
         seconds.append(time.thread_time() - began)
     return update, wrong, min(seconds)
 
 
-def test_every_update_to_telegrams_limits_is_parsed_in_little_time() -> None:
+def test_every_update_to_telegrams_limits_is_parsed_in_little_time():
     parse('{"update_id": 1, "message": {}}')  # the models are built
     slow = {}
     for kind, raw in make_updates():
@@ -141,7 +135,7 @@ def test_every_update_to_telegrams_limits_is_parsed_in_little_time() -> None:
     assert not slow
 
 
-def test_a_message_of_marks_in_reply_to_another_is_parsed_in_little_time() -> None:
+def test_a_message_of_marks_in_reply_to_another_is_parsed_in_little_time():
     marks = rich([{"type": "bold", "text": "я"} for _ in range(RICH_CHARACTERS)])
     _, wrong, seconds = parse(encode_update({"update_id": 1, "channel_post": post(9, rich_message=marks)}).text)
     assert not wrong
@@ -150,11 +144,11 @@ def test_a_message_of_marks_in_reply_to_another_is_parsed_in_little_time() -> No
     assert parse(encode_update({"update_id": 1, "channel_post": both}).text)[1] == {}
 
 
-def test_all_unions_that_hold_themselves_are_in_fields_that_are_not_read() -> None:
+def test_all_unions_that_hold_themselves_are_in_fields_that_are_not_read():
     """A new aiogram may have others: each level of such a union multiplies the time by the number of its members."""
-    within = dict[Any, set[Any]]()
+    within = {}
 
-    def list_unions(annotation: Any) -> Iterator[Any]:
+    def list_unions(annotation):
         if typing.get_origin(annotation) is typing.Literal:
             return
         annotation = getattr(annotation, "__value__", annotation)
@@ -176,7 +170,7 @@ def test_all_unions_that_hold_themselves_are_in_fields_that_are_not_read() -> No
         assert not any(model in typing.get_args(union) for union in unions), model
 
 
-HOSTILE: dict[str, Callable[[], str]] = {
+HOSTILE = {
     "depth": lambda: json.dumps({"update_id": 1, "channel_post": post(9, rich_message=rich(nest(225)))}),
     "depth of JSON": lambda: '{"update_id":1,"message":' + "[" * 5000 + "]" * 5000 + "}",
     "values": lambda: '{"update_id":1,"message":[' + "{}," * 400_000 + "1]}",
@@ -187,7 +181,7 @@ HOSTILE: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_beyond_the_bounds_is_set_aside_in_little_time(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_beyond_the_bounds_is_set_aside_in_little_time(name, caplog):
     update, wrong, seconds = parse(HOSTILE[name]())
     assert {record.levelname for record in caplog.records} == {"ERROR"}  # admins are told of errors
     assert 1 in wrong
@@ -196,9 +190,9 @@ def test_what_is_beyond_the_bounds_is_set_aside_in_little_time(name: str, caplog
 
 
 @pytest.mark.parametrize("kind", ["bold", "unknown"])
-def test_a_union_that_nobody_knows_of_ends_with_its_processor_time(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_union_that_nobody_knows_of_ends_with_its_processor_time(kind, monkeypatch):
     monkeypatch.setattr(updates, "UNREAD_FIELDS", frozenset())
-    text: Any = "deep"
+    text = "deep"
     for _ in range(9):
         text = {"type": kind, "text": text}
     _, wrong, seconds = parse(encode_update({"update_id": 1, "message": post(9, rich_message=rich(text))}).text)
@@ -207,7 +201,7 @@ def test_a_union_that_nobody_knows_of_ends_with_its_processor_time(kind: str, mo
 
 
 @pytest.mark.parametrize("method", [SendMessage(chat_id=1, text="a"), GetChat(chat_id=1)])
-async def test_a_reply_with_a_rich_message_in_it_takes_little_time(method: TelegramMethod[Any]) -> None:
+async def test_a_reply_with_a_rich_message_in_it_takes_little_time(method):
     session, bot = TelegramSession(), Bot("42:TEST")
     held = post(9, rich_message=rich(nest(RICH_DEPTH)))
     result = post(10, text="a", reply_to_message=held, external_reply={"origin": {}, "rich_message": rich(nest(16))})
@@ -224,21 +218,21 @@ async def test_a_reply_with_a_rich_message_in_it_takes_little_time(method: Teleg
     content = json.dumps({"ok": True, "result": result})
     session.check_response(bot, method, 200, content)
     began = time.thread_time()
-    reply: Any = session.check_response(bot, method, 200, content).result
+    reply = session.check_response(bot, method, 200, content).result
     assert time.thread_time() - began < MAX_SECONDS
     assert (reply.pinned_message or reply).chat.id == HARBOUR
     await bot.session.close()
 
 
-async def test_a_batch_of_the_worst_never_holds_the_event_loop(archive: Archive) -> None:
+async def test_a_batch_of_the_worst_never_holds_the_event_loop(archive):
     inbox, bot = InboxMiddleware(archive), Bot("42:TEST")
     marks = rich(*([{"type": "bold", "text": "я"} for _ in range(60)] for _ in range(500)))
     worst = [HOSTILE[name]() for name in HOSTILE]
     worst += [encode_update({"update_id": 1, "channel_post": post(n, rich_message=marks)}).text for n in range(1, 8)]
     raws = [RawUpdate(n, "channel_post", text) for n, text in enumerate(worst, 1)]
-    steps = list[float]()
+    steps = []
 
-    async def watch() -> None:
+    async def watch():
         while True:
             began = time.thread_time()
             await asyncio.sleep(0)
@@ -256,19 +250,17 @@ async def test_a_batch_of_the_worst_never_holds_the_event_loop(archive: Archive)
 
 @pytest.mark.parametrize("fault", [ValueError, RecursionError, OverflowError, MemoryError])
 @pytest.mark.parametrize("place", ["parse", "store"])
-async def test_any_error_of_one_post_sets_that_post_aside_alone(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch, fault: type[Exception], place: str
-) -> None:
+async def test_any_error_of_one_post_sets_that_post_aside_alone(archive, monkeypatch, fault, place):
     import ingest.inbox
 
     real = {"parse": ingest.inbox.parse_live_post, "store": posts.save_arrivals_in_transaction}
 
-    def parse_post(message: Any) -> Any:
+    def parse_post(message):
         if message["message_id"] == 2:
             raise fault
         return real["parse"](message)
 
-    async def store_posts(connection: Any, kept: Any, **more: Any) -> Any:
+    async def store_posts(connection, kept, **more):
         if any(arrived.key.message_id == 2 for arrived, _ in kept):
             raise fault
         return await real["store"](connection, kept, **more)
@@ -285,9 +277,7 @@ async def test_any_error_of_one_post_sets_that_post_aside_alone(
     assert (number, error) == (2, f"{fault.__name__} when {place}d")
 
 
-async def test_behind_a_thousand_rich_messages_a_question_is_answered_soon(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_behind_a_thousand_rich_messages_a_question_is_answered_soon(sandbox, live, home):
     """In the queue at Telegram, and stored by a process that ended before it handled them."""
     number = 1000 if FULL else 200
     reply = {"message_id": 1, "date": 1, "chat": CHANNEL, "rich_message": rich(nest(RICH_DEPTH))}

@@ -1,25 +1,19 @@
 """What is sent is checked before every attempt: closed, deleted or edited meanwhile, it is not sent, however late."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
-from aiogram import Bot, methods
+from aiogram import methods
 from aiogram.methods import TelegramMethod
 from driver import ADMIN, CREW, GROUP, OTTO, buttons, execute, open_archive, open_more, press, wait_until
 from slow_model import SlowLlm, use_writer
 
 from bot.access import AdminRegistry, MembershipCache, Reader
-from bot.sandbox import Sandbox
 from bot.sandbox.state import Membership, set_chat_member
 from bot.telegram.recheck import (
     METHODS_WITHOUT_TEXT,
@@ -33,7 +27,7 @@ from bot.telegram.recheck import (
 )
 from bot.telegram.session import RetryMiddleware
 from bot.views import format
-from rag_core.storage import Archive, channels, posts, readers, visible_posts
+from rag_core.storage import channels, posts, readers, visible_posts
 from rag_core.types import Post, PostKey, Visibility
 
 PADLOCK = "Which digits open the boathouse padlock?"
@@ -42,11 +36,9 @@ WITHDRAWN = "I did not send this answer: a post behind it was changed, deleted o
 EDITED = "The boathouse padlock was taken away."
 LONGER = "By the way: The boathouse padlock opens with the digits 4417."
 
-Change = Callable[[Sandbox, Archive], Awaitable[None]]
-
 
 @pytest.fixture(autouse=True)
-async def crew(sandbox: Sandbox, home: Path) -> None:
+async def crew(sandbox, home):
     """Otto reads the channel as its member, and the group because it is bound there."""
     async with open_archive(home) as archive:
         await channels.record_bot_joined(archive, CREW)
@@ -55,7 +47,7 @@ async def crew(sandbox: Sandbox, home: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def hurried(monkeypatch):
     """Pauses of seconds last hundredths."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (40, 0.02))
     monkeypatch.setattr("bot.telegram.session.compute_retry_delay", lambda exc, pause: 0.05)
@@ -66,37 +58,37 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 # What ends the right to an answer
 
 
-async def kicked(sandbox: Sandbox, archive: Archive) -> None:
+async def kicked(sandbox, archive):
     set_chat_member(sandbox.world, CREW, OTTO, "kicked", by=ADMIN)
     await wait_until(lambda: not sandbox.world.queue.kept)
 
 
-async def left_unseen(sandbox: Sandbox, archive: Archive) -> None:
+async def left_unseen(sandbox, archive):
     """No update tells of it, as where the bot is no administrator."""
     sandbox.world.room(CREW).members[OTTO] = Membership("left")
 
 
-async def closed(sandbox: Sandbox, archive: Archive) -> None:
+async def closed(sandbox, archive):
     await channels.set_channel_visibility(archive, CREW, Visibility.ADMINS)
 
 
-async def paused(sandbox: Sandbox, archive: Archive) -> None:
+async def paused(sandbox, archive):
     await channels.set_channel_state(archive, CREW, "paused")
 
 
-async def unbound(sandbox: Sandbox, archive: Archive) -> None:
+async def unbound(sandbox, archive):
     await readers.unbind_channel(archive, GROUP, CREW)
 
 
-async def deleted(sandbox: Sandbox, archive: Archive) -> None:
+async def deleted(sandbox, archive):
     await posts.mark_posts_deleted(archive, [PostKey(CREW, 10)], how="admin")
 
 
-async def edited(sandbox: Sandbox, archive: Archive) -> None:
+async def edited(sandbox, archive):
     await reworded(archive, EDITED)
 
 
-async def reworded(archive: Archive, text: str) -> None:
+async def reworded(archive, text):
     post = (await visible_posts.fetch_posts(archive, [PostKey(CREW, 10)]))[PostKey(CREW, 10)]
     moment = post.date.replace(year=post.date.year + 1)
     await posts.save_posts(archive, [Post(post.key, post.date, text, edited=moment)], source="test")
@@ -105,37 +97,37 @@ async def reworded(archive: Archive, text: str) -> None:
 HOW = [kicked, left_unseen, closed, paused, deleted, edited]
 
 
-def tries(sandbox: Sandbox, *, since: int = 0) -> list[str]:
+def tries(sandbox, *, since=0):
     """The methods of the calls that carried the secret word (no part of a longer number), the refused ones included."""
     secret = re.compile(rf"(?<!\d){SECRET}(?!\d)")
     lines = sandbox.transcript[since:]
     return [line["method"] for line in lines if secret.search(json.dumps(line["params"], ensure_ascii=False))]
 
 
-def failures(sandbox: Sandbox, method: str = "sendMessage") -> int:
+def failures(sandbox, method="sendMessage"):
     return sum(line["method"] == method and not line["ok"] for line in sandbox.transcript)
 
 
-async def ask_while_sending_fails(sandbox: Sandbox, asking: str = PADLOCK, chat_id: int | None = None) -> None:
+async def ask_while_sending_fails(sandbox, asking=PADLOCK, chat_id=None):
     """No message arrives any more; ask, and wait until the answer was tried a few times."""
     sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     await sandbox.say(OTTO, asking, chat_id=chat_id)
     assert await wait_until(lambda: failures(sandbox) > 2)
 
 
-async def tried_again(sandbox: Sandbox, method: str = "sendMessage") -> None:
+async def tried_again(sandbox, method="sendMessage"):
     """Wait until what was on its way has failed, and another attempt."""
     before = failures(sandbox, method)
     assert await wait_until(lambda: failures(sandbox, method) > before + 1)
 
 
-async def settled(home: Path) -> None:
+async def settled(home):
     async with asyncio.timeout(20), open_archive(home) as archive:
         while await archive.rows("SELECT 1 FROM questions WHERE state IN ('queued', 'running')"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
-def texts(sandbox: Sandbox, chat_id: int) -> list[str]:
+def texts(sandbox, chat_id):
     room = sandbox.world.room(chat_id)
     return [room.messages[n]["text"] for n in sandbox.world.sent.get(chat_id, ()) if n in room.messages]
 
@@ -148,9 +140,7 @@ def texts(sandbox: Sandbox, chat_id: int) -> list[str]:
     [(PADLOCK, change) for change in HOW]
     + [("/verify The boathouse padlock opens with the digits 4417.", change) for change in (edited,)],
 )
-async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
-    sandbox: Sandbox, live: Any, home: Path, change: Change, asking: str
-) -> None:
+async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(sandbox, live, home, change, asking):
     async with live(), open_archive(home) as archive:
         await ask_while_sending_fails(sandbox, asking)
         await change(sandbox, archive)
@@ -170,9 +160,7 @@ async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
 
 
 @pytest.mark.parametrize("change", [unbound, closed, edited])
-async def test_a_late_answer_in_a_group_is_not_sent_either(
-    sandbox: Sandbox, live: Any, home: Path, change: Change
-) -> None:
+async def test_a_late_answer_in_a_group_is_not_sent_either(sandbox, live, home, change):
     async with live(), open_archive(home) as archive:
         if change is closed:  # what an admin of the bot bound stays: it counts as the group's own here
             await archive_own(archive)
@@ -186,15 +174,13 @@ async def test_a_late_answer_in_a_group_is_not_sent_either(
     assert tries(sandbox, since=since) == []
 
 
-async def archive_own(archive: Archive) -> None:
+async def archive_own(archive):
     async with archive.writing() as connection:
         await connection.execute("UPDATE bindings SET own = 1")
         await connection.execute("UPDATE channels SET bindable = 1")
 
 
-async def test_a_late_answer_arrives_when_only_words_beside_its_quote_were_edited(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_late_answer_arrives_when_only_words_beside_its_quote_were_edited(sandbox, live, home):
     async with live(), open_archive(home) as archive:
         await ask_while_sending_fails(sandbox)
         await reworded(archive, LONGER)
@@ -203,9 +189,7 @@ async def test_a_late_answer_arrives_when_only_words_beside_its_quote_were_edite
     assert SECRET in reply["text"]
 
 
-async def test_the_rest_of_a_long_answer_is_not_sent(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_rest_of_a_long_answer_is_not_sent(sandbox, live, home, monkeypatch):
     """Its first message has arrived; Telegram is away for the second, and meanwhile the channel is closed."""
     monkeypatch.setattr("bot.worker.question_worker.split_pages", lambda said: format.split_pages(said, 30))
     async with live(), open_archive(home) as archive:
@@ -224,9 +208,7 @@ async def test_the_rest_of_a_long_answer_is_not_sent(
     assert len(texts(sandbox, OTTO)) == parts + 1
 
 
-async def test_a_message_that_was_to_become_the_answer_becomes_the_sentence(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_message_that_was_to_become_the_answer_becomes_the_sentence(sandbox, live, home):
     """A reply was lost: a short message goes out, and the edit that puts the answer into it fails for long."""
     sandbox.faults.fail_next("sendMessage", "lost")
     sandbox.faults.fail_next("editMessageText", "500", times=10_000)
@@ -242,9 +224,7 @@ async def test_a_message_that_was_to_become_the_answer_becomes_the_sentence(
     assert tries(sandbox, since=since) == []
 
 
-async def test_what_cannot_be_checked_waits_until_it_can(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_cannot_be_checked_waits_until_it_can(sandbox, live, home, monkeypatch):
     """Telegram does not say who is a member: the answer is neither sent nor called "not found"."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (2, 0.02))
     async with live():
@@ -258,7 +238,7 @@ async def test_what_cannot_be_checked_waits_until_it_can(
     assert SECRET in reply["text"]
 
 
-async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox, live, home):
     async with live():
         await ask_while_sending_fails(sandbox)
     async with open_archive(home) as archive:
@@ -275,7 +255,7 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandb
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
+def model(monkeypatch):
     slow = SlowLlm("The padlock opens with the digits 4417. [1]\n" * 3, 0.8, share=0.1)
     use_writer(monkeypatch, slow)
     monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
@@ -285,9 +265,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
 
 
 @pytest.mark.parametrize("change", [kicked, paused, edited])
-async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answer(
-    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm, change: Change
-) -> None:
+async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answer(sandbox, live, home, model, change):
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
         assert await wait_until(lambda: "sendMessageDraft" in tries(sandbox))
@@ -304,9 +282,7 @@ async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answ
 
 
 @pytest.mark.parametrize("change", [unbound, deleted])
-async def test_a_group_s_message_is_taken_back_when_access_ends(
-    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm, change: Change
-) -> None:
+async def test_a_group_s_message_is_taken_back_when_access_ends(sandbox, live, home, model, change):
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
         assert await wait_until(lambda: any(SECRET in text for text in texts(sandbox, GROUP)))
@@ -327,8 +303,8 @@ async def test_a_group_s_message_is_taken_back_when_access_ends(
 # What is shown of an answer afterwards, and without one
 
 
-def pressing(label: str) -> Callable[[Sandbox, dict[str, Any]], Awaitable[Any]]:
-    async def press(sandbox: Sandbox, answer: dict[str, Any]) -> Any:
+def pressing(label):
+    async def press(sandbox, answer):
         shown = await open_more(sandbox, answer, OTTO)
         rows = shown["reply_markup"]["inline_keyboard"]
         data = next(b["callback_data"] for row in rows for b in row if b["text"].startswith(label))
@@ -337,14 +313,14 @@ def pressing(label: str) -> Callable[[Sandbox, dict[str, Any]], Awaitable[Any]]:
     return press
 
 
-async def press_more(sandbox: Sandbox, answer: dict[str, Any]) -> Any:
+async def press_more(sandbox, answer):
     await press(sandbox, answer, "‹ Back", OTTO)
     assert "‹ Back" in buttons(await open_more(sandbox, answer, OTTO))
     return asyncio.create_task(sandbox.say(OTTO, "/stop"))
 
 
-def saying(text: str) -> Callable[[Sandbox, dict[str, Any]], Awaitable[Any]]:
-    async def say(sandbox: Sandbox, _: dict[str, Any]) -> Any:
+def saying(text):
+    async def say(sandbox, _):
         return asyncio.create_task(sandbox.say(OTTO, text))
 
     return say
@@ -365,9 +341,7 @@ VIEWS = {
     ("name", "change"),
     [*zip(VIEWS, itertools.cycle([kicked, left_unseen, paused])), ("why", left_unseen), ("why", paused)],
 )
-async def test_a_view_that_is_late_is_checked_before_each_attempt(
-    sandbox: Sandbox, live: Any, home: Path, change: Change, name: str
-) -> None:
+async def test_a_view_that_is_late_is_checked_before_each_attempt(sandbox, live, home, change, name):
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
         (answer,) = await sandbox.replies(OTTO)
@@ -394,14 +368,12 @@ SHOWN = re.compile(rf"(?<!\d){SECRET}(?!\d)|t\.me/c/1000003/10\b")
 
 
 @pytest.mark.parametrize("name", [name for name in SNAPSHOTS if name not in ("start", "why pressed")])
-async def test_a_post_deleted_between_any_two_reads_of_a_view_is_not_shown(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+async def test_a_post_deleted_between_any_two_reads_of_a_view_is_not_shown(sandbox, live, home, monkeypatch, name):
     """A view may read the posts as often as it likes: what it shows of them is what is checked."""
     fetch, reads, due = visible_posts.fetch_posts, 0, 1
     delete = f"UPDATE posts SET deleted_at = 1 WHERE chat_id = {CREW} AND message_id = 10"
 
-    async def delete_after_read(archive: Archive, keys: Any) -> Any:
+    async def delete_after_read(archive, keys):
         nonlocal reads
         found = await fetch(archive, keys)
         if sys._getframe(1).f_globals["__name__"] != recheck_shown_content.__module__:
@@ -438,7 +410,7 @@ async def test_a_post_deleted_between_any_two_reads_of_a_view_is_not_shown(
 # The check itself
 
 
-def list_methods() -> list[type[TelegramMethod[Any]]]:
+def list_methods():
     """All methods of the installed aiogram."""
     found = [one for one in vars(methods).values() if isinstance(one, type) and issubclass(one, TelegramMethod)]
     return [one for one in found if one is not TelegramMethod]
@@ -452,16 +424,16 @@ PLAIN_FIELDS = {
 }
 
 
-async def test_every_method_is_checked_but_those_that_carry_nothing(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(*_: Any, **__: Any) -> None:
+async def test_every_method_is_checked_but_those_that_carry_nothing(bot, monkeypatch):
+    async def refuse(*_, **__):
         raise ContentWithdrawn
 
-    async def make_request(_: Bot, method: TelegramMethod[Any]) -> Any:
+    async def make_request(_, method):
         unchecked.append(type(method))
 
-    unchecked: list[type[TelegramMethod[Any]]] = []
+    unchecked = []
     monkeypatch.setattr("bot.telegram.recheck.recheck_shown_content", refuse)
-    nobody: Any = None
+    nobody = None
     with recheck_before_sending(ShownContent(counted=frozenset({CREW})), Reader(OTTO, OTTO, private=True), nobody):
         for method in list_methods():
             with suppress(ContentWithdrawn):
@@ -471,7 +443,7 @@ async def test_every_method_is_checked_but_those_that_carry_nothing(bot: Bot, mo
     assert {name for method in unchecked for name in method.model_fields} <= PLAIN_FIELDS
 
 
-async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:
+async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home, bot):
     content = parse_shown_content({"posts": [{"key": [CREW, 10], "mark": ""}], "channels": [], "counted": []})
     here = Reader(OTTO, OTTO, private=True)
     with pytest.raises(ContentWithdrawn):  # as an earlier version kept it

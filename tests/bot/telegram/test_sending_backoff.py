@@ -1,13 +1,9 @@
 """What no reader waits for has one back-off: whatever Telegram says, it is asked three times a minute at most."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from aiogram import Bot
@@ -25,9 +21,8 @@ from aiogram.exceptions import (
 )
 from aiogram.methods import SendMessage
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, execute, say_text, sent
-from sandbox_faults import MOVED_TO, FaultKind
+from sandbox_faults import MOVED_TO
 
-from bot.sandbox import Sandbox
 from bot.telegram import session
 from bot.telegram.recheck import RecheckUnavailable
 from bot.telegram.session import RetryMiddleware, SendingBackoff, get_backoff, send_in_background
@@ -55,26 +50,26 @@ REFUSED = [
 class Telegram:
     """A bot whose session ends in `ask`, and a clock that tests move; `errors`: what chats get, `asked`: when."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.errors, self.asked = 0.0, dict[int, Exception](), list[tuple[float, int]]()
+    def __init__(self, monkeypatch):
+        self.now, self.errors, self.asked = 0.0, {}, []
         self.bot, self.retry = Bot("42:TEST"), RetryMiddleware(pause=0.001)
         monkeypatch.setitem(session._BACKOFFS, self.bot.session, SendingBackoff(lambda: self.now))
         self.backoff = get_backoff(self.bot)
 
-    async def ask(self, bot: Bot, method: Any) -> Any:
+    async def ask(self, bot, method):
         self.asked.append((self.now, method.chat_id))
         await asyncio.sleep(0)
         if method.chat_id in self.errors:
             raise self.errors[method.chat_id]
 
-    async def send(self, chat: int) -> bool:
+    async def send(self, chat):
         try:
             await self.retry(self.ask, self.bot, SendMessage(chat_id=chat, text="news"))
         except Exception:
             return False
         return True
 
-    async def send_in_background(self, chats: range, seconds: int) -> None:
+    async def send_in_background(self, chats, seconds):
         """All chats try at once, every half second, as long as they have not got theirs."""
         waiting = set(chats)
         for _ in range(2 * seconds):
@@ -84,21 +79,19 @@ class Telegram:
             waiting -= {chat for chat, arrived in zip(ready, done, strict=True) if arrived}
             self.now += 0.5
 
-    def most_in_a_minute(self) -> int:
+    def most_in_a_minute(self):
         times = [at for at, _ in self.asked]
         return max(sum(at <= other < at + 60 for other in times) for at in times)
 
 
 @pytest.fixture
-def telegram(monkeypatch: pytest.MonkeyPatch) -> Telegram:
+def telegram(monkeypatch):
     return Telegram(monkeypatch)
 
 
 @pytest.mark.parametrize("chats", [1, 40])
 @pytest.mark.parametrize("error", PASSING, ids=repr)
-async def test_an_error_that_passes_is_met_three_times_a_minute_by_all_chats(
-    telegram: Telegram, error: Exception, chats: int
-) -> None:
+async def test_an_error_that_passes_is_met_three_times_a_minute_by_all_chats(telegram, error, chats):
     telegram.errors = dict.fromkeys(range(1, chats + 1), error)
     await telegram.send_in_background(range(1, chats + 1), 1500)
     assert telegram.most_in_a_minute() <= 3
@@ -109,7 +102,7 @@ async def test_an_error_that_passes_is_met_three_times_a_minute_by_all_chats(
 
 
 @pytest.mark.parametrize("error", REFUSED, ids=repr)
-async def test_a_chat_that_refuses_rests_for_hours_and_no_other_with_it(telegram: Telegram, error: Exception) -> None:
+async def test_a_chat_that_refuses_rests_for_hours_and_no_other_with_it(telegram, error):
     telegram.errors = dict.fromkeys(range(1, 20), error)
     await telegram.send_in_background(range(1, 41), 4000)
     asked = Counter(chat for _, chat in telegram.asked)
@@ -121,7 +114,7 @@ async def test_a_chat_that_refuses_rests_for_hours_and_no_other_with_it(telegram
     assert not telegram.backoff.get_wait(1)
 
 
-async def test_a_flood_wait_of_one_chat_holds_up_no_other_and_that_of_two_holds_up_all(telegram: Telegram) -> None:
+async def test_a_flood_wait_of_one_chat_holds_up_no_other_and_that_of_two_holds_up_all(telegram):
     telegram.errors = {1: PASSING[1]}
     assert not await telegram.send(1)
     assert await telegram.send(2)
@@ -141,9 +134,7 @@ async def test_a_flood_wait_of_one_chat_holds_up_no_other_and_that_of_two_holds_
 @pytest.mark.parametrize(
     "kind", ["429", "500", "502html", "409", "400", "403", "404", "moved", "garbled", "drop", "lost"]
 )
-async def test_no_sender_asks_more_than_three_times_a_minute(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, kind: FaultKind
-) -> None:
+async def test_no_sender_asks_more_than_three_times_a_minute(sandbox, live, home, monkeypatch, kind):
     """A minute of the back-off lasts three seconds here."""
     monkeypatch.setattr(SendingBackoff.__init__, "__defaults__", (lambda: 20 * time.monotonic(),))
     monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
@@ -170,7 +161,7 @@ async def test_no_sender_asks_more_than_three_times_a_minute(
     assert 1 <= asked <= (3 * 4 if refused else 3)
 
 
-async def test_watches_and_digests_follow_a_group_to_its_new_id(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_watches_and_digests_follow_a_group_to_its_new_id(sandbox, live, home):
     await bind(home, HARBOUR)
     sandbox.world.add_group(MOVED_TO, "Moved", members=[OTTO, RITA])
     async with live():

@@ -1,9 +1,5 @@
-from __future__ import annotations
-
 import gc
 import weakref
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from aiogram import Bot
@@ -12,15 +8,14 @@ from aiogram.exceptions import TelegramRetryAfter
 from aiogram.methods import SendMessage
 from driver import HARBOUR, OTTO
 
-from bot.sandbox import Sandbox
 from bot.telegram.session import RetryMiddleware, TelegramSession
 from bot.telegram.updates import InboxMiddleware
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, raw_updates
+from rag_core.storage import raw_updates
 
 
 @pytest.fixture
-async def bot(sandbox: Sandbox, archive: Archive) -> AsyncIterator[Bot]:
+async def bot(sandbox, archive):
     session = TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))
     session.middleware(RetryMiddleware(tries=3, pause=0.01))
     session.middleware(InboxMiddleware(archive))
@@ -29,9 +24,7 @@ async def bot(sandbox: Sandbox, archive: Archive) -> AsyncIterator[Bot]:
         yield bot
 
 
-async def test_an_update_that_cannot_be_read_is_kept_apart_and_the_others_go_on(
-    sandbox: Sandbox, bot: Bot, archive: Archive
-) -> None:
+async def test_an_update_that_cannot_be_read_is_kept_apart_and_the_others_go_on(sandbox, bot, archive):
     await sandbox.say(OTTO, "first")
     sandbox.push({"brand_new_kind": {"of": "update"}})
     post = await sandbox.post(HARBOUR, "a post")
@@ -48,12 +41,10 @@ async def test_an_update_that_cannot_be_read_is_kept_apart_and_the_others_go_on(
     assert not any("private words" in error for error in errors)
 
 
-async def test_a_batch_that_cannot_be_kept_is_not_confirmed(
-    sandbox: Sandbox, bot: Bot, archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_batch_that_cannot_be_kept_is_not_confirmed(sandbox, bot, archive, monkeypatch):
     await sandbox.say(OTTO, "do not lose me")
 
-    async def disk_full(*_: object) -> None:
+    async def disk_full(*_):
         raise ArchiveUnavailable("The disk is full.")
 
     with monkeypatch.context() as broken:
@@ -66,27 +57,27 @@ async def test_a_batch_that_cannot_be_kept_is_not_confirmed(
 
 
 @pytest.mark.parametrize("kind", ["500", "502html", "drop"])
-async def test_a_message_gets_through_when_telegram_stumbles(sandbox: Sandbox, bot: Bot, kind: Any) -> None:
+async def test_a_message_gets_through_when_telegram_stumbles(sandbox, bot, kind):
     sandbox.faults.fail_next("sendMessage", kind, times=2)
     await bot.send_message(OTTO, "hello")
     assert [m["text"] for m in await sandbox.replies(OTTO)] == ["hello"]
     assert len(sandbox.world.sent[OTTO]) == 1
 
 
-async def test_a_wait_that_telegram_asks_for_is_kept(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_wait_that_telegram_asks_for_is_kept(sandbox, bot):
     sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
     await bot.send_message(OTTO, "hello")
     first, second = (call["at"] for call in sandbox.transcript if call["method"] == "sendMessage")
     assert second - first >= 1
 
 
-async def test_a_wait_of_minutes_is_not_kept(sandbox: Sandbox, bot: Bot) -> None:
+async def test_a_wait_of_minutes_is_not_kept(sandbox, bot):
     sandbox.faults.fail_next("sendMessage", "429", retry_after=3600)
     with pytest.raises(TelegramRetryAfter):
         await bot.send_message(OTTO, "hello")
 
 
-async def test_the_model_of_a_reply_is_kept() -> None:
+async def test_the_model_of_a_reply_is_kept():
     """Else it is built anew after each collection of garbage, and the event loop waits for it."""
     session, bot = TelegramSession(), Bot("42:TEST")
     content = '{"ok": true, "result": {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "private"}, "text": "a"}}'

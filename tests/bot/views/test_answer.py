@@ -1,13 +1,8 @@
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from random import Random
 
 import pytest
-from aiogram.types import MessageEntity
-from aiogram.utils.formatting import Text
 from sample_sizes import choose_size
 
 from bot.i18n import get_translator
@@ -24,25 +19,25 @@ CHANNELS = {PUBLIC: Channel(PUBLIC, "Гавань", "harbour"), PRIVATE: Channel
 RU, EN = RenderContext(get_translator("ru"), UTC), RenderContext(get_translator("en"), UTC)
 
 
-def cited(text: str, *keys: PostKey, quote: str | None = None) -> Sentence:
+def cited(text, *keys, quote=None):
     said = quote or text
     return Sentence(text, tuple(Citation(key, said, 0, len(said), DAY) for key in keys))
 
 
-def answered(*sentences: Sentence, **more: object) -> Answer:
-    return Answer(sentences, 0.9, "direct", channels=CHANNELS, **more)  # type: ignore[arg-type]
+def answered(*sentences, **more):
+    return Answer(sentences, 0.9, "direct", channels=CHANNELS, **more)
 
 
-def nearest(text: str, chat_id: int = PUBLIC, message_id: int = 4) -> Passage:
+def nearest(text, chat_id=PUBLIC, message_id=4):
     return Passage(PostKey(chat_id, message_id), 0, "header", text, 0, len(text), DAY)
 
 
-def links(content: Text) -> list[tuple[str, str]]:
+def links(content):
     text, entities = content.render()
     return [(e.extract_from(text), e.url) for e in entities if e.type == "text_link" and e.url]
 
 
-def of_type(entities: Sequence[MessageEntity], kind: str, text: str) -> list[str]:
+def of_type(entities, kind, text):
     return [e.extract_from(text) for e in entities if e.type == kind]
 
 
@@ -175,11 +170,11 @@ LETTERS = [*"abzжщ ыи של مرحبا 😀 \n .é<>&_*[]()`\u202e\u200f\u000
 MOST = 10_000  # characters of one answer
 
 
-def words(random: Random, most: int) -> str:
+def words(random, most):
     return "".join(random.choices(LETTERS, k=random.randint(1, most)))
 
 
-def made(random: Random) -> Answer:
+def made(random):
     """Up to 10,000 characters in up to 12 sentences, with up to 20 cited posts in three channels."""
     channels = {-1001 - n: Channel(0, words(random, 80), random.choice([None, "harbour_news"])) for n in range(3)}
     keys = [PostKey(-1001 - n % 3, n + 1) for n in range(random.randint(1, 20))]
@@ -204,7 +199,7 @@ def test_any_answer_renders_to_messages_that_telegram_takes_with_all_links_intac
         check(made(random), random.choice(["ru", "en"]))
 
 
-def check(answer: Answer, lang: str) -> None:
+def check(answer, lang):
     whole = render_answer(answer, {}, RenderContext(get_translator(lang), UTC))
     cut = split_pages(whole)
     assert cut
@@ -223,10 +218,10 @@ def check(answer: Answer, lang: str) -> None:
     assert split_pages(render_sentences(answer))
 
 
-def _posts(sentence: Sentence) -> list[PostKey]:
+def _posts(sentence):
     return [citation.post for citation in sentence.citations]
 
 
-def _once(urls: list[str]) -> list[str]:
+def _once(urls):
     """Without repeats next to each other: a title longer than a message is linked in each of its parts."""
     return [url for place, url in enumerate(urls) if place == 0 or urls[place - 1] != url]

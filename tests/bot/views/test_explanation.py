@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -7,7 +5,7 @@ import pytest
 from bot.views.explanation import format_changes
 
 
-def told(old: str, new: str) -> str:
+def told(old, new):
     """The changes with [what went] and {what came}; "(+n)" for those that are not shown."""
     content, more = format_changes(old, new)
     text, entities = content.render()
@@ -21,7 +19,7 @@ def told(old: str, new: str) -> str:
     return said + raw[2 * _units(said) :].decode("utf-16-le") + (f" (+{more})" if more else "")
 
 
-def _units(said: str) -> int:
+def _units(said):
     return len(said.translate(dict.fromkeys(map(ord, "[]{}"))).encode("utf-16-le")) // 2
 
 
@@ -88,7 +86,7 @@ _LETTERS = [chr(0x4E00 + n) for n in range(2048)]
     ids=["few words", "a circle reversed", "shuffled", "a circle in steps", "below the limit of difflib", "one word"],
 )
 def test_versions_made_to_be_hard_to_compare_are_compared_in_little_time(old, new):
-    def measure() -> float:
+    def measure():
         began = time.process_time()
         format_changes(" ".join(old)[:4096], " ".join(new)[:4096])
         return time.process_time() - began

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -8,22 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.sandbox.messages import prepare_text
-from bot.views.format import MAX_ENTITIES, MAX_MESSAGE_LENGTH, Page, find_link_spans, neutralize_links, split_pages
+from bot.views.format import MAX_ENTITIES, MAX_MESSAGE_LENGTH, find_link_spans, neutralize_links, split_pages
 
 # Latin, Cyrillic, Hebrew, Arabic, emoji (pairs of UTF-16 units), joiners, blanks and lines.
 LETTERS = st.sampled_from("abж ыи של مر😀👩‍👧🇷🇺\n .é")
 WORDS = st.text(LETTERS, min_size=1, max_size=30)
 
 
-def links(page: Page) -> list[tuple[str, str]]:
+def links(page):
     return [(e.extract_from(page.text), e.url) for e in page.entities if e.type == "text_link" and e.url]
 
 
 @st.composite
-def contents(draw: st.DrawFn) -> tuple[Text, list[tuple[str, str]]]:
+def contents(draw):
     """A formatted text of plain, bold, linked and quoted pieces, and the links in it."""
-    pieces: list[str | Text] = []
-    linked: list[tuple[str, str]] = []
+    pieces = []
+    linked = []
     for number in range(draw(st.integers(1, 30))):
         text = draw(WORDS) * draw(st.integers(1, 8))
         kind = draw(st.sampled_from("pblq"))
@@ -36,9 +34,7 @@ def contents(draw: st.DrawFn) -> tuple[Text, list[tuple[str, str]]]:
 
 
 @given(contents(), st.integers(40, 600))
-def test_whatever_is_cut_stays_within_limits_and_loses_nothing(
-    content: tuple[Text, list[tuple[str, str]]], limit: int
-) -> None:
+def test_whatever_is_cut_stays_within_limits_and_loses_nothing(content, limit):
     whole, linked = content
     text, _ = whole.render()
     cut = split_pages(whole, limit)

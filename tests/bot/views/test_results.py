@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -29,11 +26,11 @@ DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)
 EN, RU = RenderContext(get_translator("en"), UTC), RenderContext(get_translator("ru"), UTC)
 
 
-def post(number: int = 7, text: str = "The ferry leaves at eight.", chat: int = HARBOUR, **more: Any) -> Post:
+def post(number=7, text="The ferry leaves at eight.", chat=HARBOUR, **more):
     return Post(PostKey(chat, number), DAY, text, **more)
 
 
-def listed(*found: FoundPost | Post, words: str = "ferry", must: tuple[str, ...] = (), **more: Any) -> SearchListing:
+def listed(*found, words="ferry", must=(), **more):
     entries = tuple(one if isinstance(one, FoundPost) else FoundPost(one) for one in found)
     plan = more.pop("plan", Plan((words,), must=must))
     sought = SearchRequest(plan, words, more.pop("filters", ()), more.pop("beside", ()))
@@ -42,7 +39,7 @@ def listed(*found: FoundPost | Post, words: str = "ferry", must: tuple[str, ...]
     return SearchListing(sought, only, TextMatcher.of(words, must), entries, **(given | more))
 
 
-def said(listing: SearchListing, number: int = 0, shown: RenderContext = EN) -> str:
+def said(listing, number=0, shown=EN):
     return str(render_search_page(listing, number, shown).render()[0])
 
 
@@ -136,9 +133,7 @@ FOUND = st.builds(FoundPost, POSTS, st.just(tuple(PostKey(-n, 1) for n in range(
     st.integers(0, 1),
     st.sampled_from(["en", "ru"]),
 )
-def test_any_page_is_one_that_telegram_takes(
-    found: list[FoundPost], words: str, names: list[str], number: int, lang: str
-) -> None:
+def test_any_page_is_one_that_telegram_takes(found, words, names, number, lang):
     titled = {key: replace(c, title=name) for (key, c), name in zip(CHANNELS.items(), names, strict=True)}
     must = (words[:80],) if words.strip() else ()
     only = SearchFilter(frozenset(CHANNELS), DAY - timedelta(days=9), DAY)

@@ -1,10 +1,7 @@
 """The rich form of answers, digests and verdicts says what the plain one says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from aiogram.methods import SendRichMessage
@@ -20,18 +17,7 @@ from bot.views.rich import MAX_RICH_BLOCKS, build_rich_message, quote_post
 from bot.views.text import RenderContext
 from rag_core.retrieval.digests import DigestLine
 from rag_core.text.post_text import list_spoilers
-from rag_core.types import (
-    Answer,
-    Certainty,
-    Channel,
-    Citation,
-    Entity,
-    Passage,
-    Post,
-    PostKey,
-    Sentence,
-    Visibility,
-)
+from rag_core.types import Answer, Certainty, Channel, Citation, Entity, Passage, Post, PostKey, Sentence, Visibility
 from rag_core.verification import Claim, Label, Verdict, Verification
 
 HARBOUR, CREW = -1001234, -1005678
@@ -44,19 +30,19 @@ NEW = Post(PostKey(CREW, 2), datetime(2025, 6, 2, 9, tzinfo=UTC), "A ticket now 
 POSTS = {post.key: post for post in (OLD, NEW)}
 
 
-def quote(post: Post, words: str) -> Citation:
+def quote(post, words):
     at = post.text.index(words)
     return Citation(post.key, words, at, at + len(words), post.date)
 
 
-def answered(*sentences: Sentence, **more: Any) -> Answer:
+def answered(*sentences, **more):
     return Answer(sentences, 0.9, "direct", channels=CHANNELS, **more)
 
 
 NOW_SAID = Sentence(NEW.text, (quote(NEW, NEW.text),))
 
 
-def rich_of(text: Text) -> dict[str, Any]:
+def rich_of(text):
     built = build_rich_message(text)
     assert built is not None
     return prepare_rich_message(built)  # the sandbox's limits hold
@@ -81,7 +67,7 @@ def test_each_mark_opens_the_words_of_its_post_with_a_link_to_it():
 
 
 @pytest.mark.parametrize(("shown", "before"), [(EN, "Earlier, on 1 May 2024"), (RU, "Раньше, 1 мая 2024")])
-def test_a_value_that_changed_is_a_table_with_a_link_in_each_row(shown: RenderContext, before: str):
+def test_a_value_that_changed_is_a_table_with_a_link_in_each_row(shown, before):
     was = Sentence(f"{before}: A ticket costs 320.", (quote(OLD, "A ticket costs 320."),))
     text = render_answer(answered(NOW_SAID, was), POSTS, shown)
     assert f"{NEW.text} [1]\n\n{before}: A ticket costs 320. [2]" in text.render()[0]
@@ -100,7 +86,7 @@ def test_two_facts_and_a_written_answer_are_no_series():
 
 
 @pytest.mark.parametrize("text", ["The tide turns at noon.", ""])
-def test_a_refusal_has_no_notes(text: str):
+def test_a_refusal_has_no_notes(text):
     nearest = (Passage(OLD.key, 0, "", OLD.text, 0, len(OLD.text), OLD.date),) if text else ()
     rich = rich_of(render_answer(answered(nearest=nearest), POSTS, EN))
     assert not list_marks(rich)
@@ -155,7 +141,6 @@ def test_addresses_and_names_in_posts_are_words_and_nothing_in_them_is_detected(
     )
     said = Sentence(hostile.text, (quote(hostile, hostile.text),))
     built = build_rich_message(render_answer(answered(said), {hostile.key: hostile}, EN))
-    assert built is not None
     assert built.skip_entity_detection
     assert built.html is built.markdown is None
     assert set(list_links(prepare_rich_message(built))) == {"https://t.me/harbour/3"}
@@ -174,7 +159,7 @@ def test_what_a_post_hides_is_hidden_in_its_note_and_in_a_row():
 
 
 @pytest.mark.parametrize("shown", [EN, RU])
-def test_verdicts_and_digests_say_the_same_in_both_forms(shown: RenderContext):
+def test_verdicts_and_digests_say_the_same_in_both_forms(shown):
     verdict = Verdict(Claim("Tickets cost 320.", "en"), Label.CONTRADICTED, 0.9, against=(quote(NEW, NEW.text),))
     verdicts = render_verdicts(Verification((verdict,), channels=CHANNELS), POSTS, shown)
     line = DigestLine(OLD, 0, len(OLD.text), channels=2, changed=True, heading="Prices of tickets")

@@ -1,16 +1,10 @@
 """Every answer reaches its reader, whatever happens on the way to Telegram, and is not sent twice if that can be."""
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import GROUP, HARBOUR, OTTO, RITA, execute, query_archive, wait_until
-from sandbox_faults import FaultKind
 
-from bot.sandbox import Sandbox
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
 from rag_core.storage import posts, readers
@@ -24,7 +18,7 @@ QUESTIONS = [
 
 
 @pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def hurried(monkeypatch):
     """Pauses of seconds last hundredths."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
     monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
@@ -32,10 +26,10 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.telegram.session._BOT_PAUSE", (0.05, 0.1))
 
 
-async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple[int, str]]:
+async def asked_of_all(sandbox, home, live):
     """Ask everything, in private and in a group; how often each question's answer stands there in the end."""
     await query_archive(home, lambda archive: readers.bind_channel(archive, GROUP, HARBOUR))
-    chats: list[int] = []
+    chats = []
     async with live():
         for question in QUESTIONS:
             for who in (OTTO, RITA):
@@ -48,17 +42,17 @@ async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple
     return copies
 
 
-async def settled(home: Path, count: int) -> None:
+async def settled(home, count):
     assert await wait_until(lambda: execute(home, "SELECT state FROM questions") == [("answered",)] * count)
 
 
-async def on_its_way(home: Path, which: str = "1") -> None:
+async def on_its_way(home, which="1"):
     assert await wait_until(lambda: bool(execute(home, f"SELECT * FROM deliveries WHERE {which}")))
 
 
-def answers(sandbox: Sandbox) -> Counter[tuple[int, str]]:
+def answers(sandbox):
     """By chat and text of an answer: how many messages hold it."""
-    found: Counter[tuple[int, str]] = Counter()
+    found = Counter()
     for chat_id, sent in sandbox.world.sent.items():
         for message in (sandbox.world.rooms[chat_id].messages[number] for number in sent):
             if "https://t.me/harbour_news/" in str(message.get("entities")):
@@ -67,15 +61,13 @@ def answers(sandbox: Sandbox) -> Counter[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("kind", ["429", "502html", "drop", "stall"])
-async def test_in_a_storm_that_comes_before_telegram_every_answer_comes_exactly_once(
-    sandbox: Sandbox, live: Any, home: Path, kind: FaultKind
-) -> None:
+async def test_in_a_storm_that_comes_before_telegram_every_answer_comes_exactly_once(sandbox, live, home, kind):
     sandbox.faults.storm(kind, 0.3, retry_after=0, seconds=0.3)
     copies = await asked_of_all(sandbox, home, live)
     assert set(copies.values()) == {1}
 
 
-async def test_where_replies_are_lost_an_answer_comes_twice_at_most(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_where_replies_are_lost_an_answer_comes_twice_at_most(sandbox, live, home):
     sandbox.faults.storm("lost", 0.3, seed=3)
     sandbox.faults.fail_next("sendMessage", "lost")  # the storm may spare all of them
     copies = await asked_of_all(sandbox, home, live)
@@ -85,9 +77,9 @@ async def test_where_replies_are_lost_an_answer_comes_twice_at_most(sandbox: San
 
 @pytest.mark.parametrize("kind", ["drop", "lost"])
 async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, kind: FaultKind
-) -> None:
-    async def never(*_: Any, **__: Any) -> Any:
+    sandbox, live, home, monkeypatch, kind
+):
+    async def never(*_, **__):
         raise ZeroDivisionError
 
     sandbox.faults.fail_next("sendMessage", kind)
@@ -103,9 +95,7 @@ async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot
     assert list(answers(sandbox).values()) == [1 if kind == "drop" else 2]
 
 
-async def test_an_answer_that_did_not_arrive_is_made_anew_where_its_post_has_gone(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_an_answer_that_did_not_arrive_is_made_anew_where_its_post_has_gone(sandbox, live, home):
     sandbox.faults.fail_next("sendMessage", "500", times=1000)
     async with live():
         await sandbox.say(OTTO, QUESTIONS[0])
@@ -117,9 +107,7 @@ async def test_an_answer_that_did_not_arrive_is_made_anew_where_its_post_has_gon
     assert "7:30" not in reply["text"]
 
 
-async def test_telegram_that_is_away_for_long_gets_the_answer_when_it_is_back(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_telegram_that_is_away_for_long_gets_the_answer_when_it_is_back(sandbox, live, home):
     sandbox.faults.fail_next("sendMessage", "502html", times=20)
     async with live():
         await sandbox.say(OTTO, QUESTIONS[0])

@@ -1,32 +1,26 @@
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import OTTO, RITA, say
 from sandbox_chat_changes import set_bot_blocked
 
-from bot.sandbox import Sandbox
 from bot.worker import question_worker
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.storage import Archive, questions
-from rag_core.types import Question
 
 FERRY = "When does the ferry to Owl Island leave?"
 
 
-async def rows(home: Path) -> list[dict[str, Any]]:
+async def rows(home):
     archive = await Archive.open(home)
     found = [dict(row) for row in await archive.rows("SELECT * FROM questions ORDER BY id")]
     await archive.close()
     return found
 
 
-def raising(error: Exception) -> Any:
-    async def answer(*_: Any, **__: Any) -> Any:
+def raising(error):
+    async def answer(*_, **__):
         raise error
 
     return answer
@@ -54,14 +48,8 @@ def raising(error: Exception) -> Any:
     ],
 )
 async def test_what_goes_wrong_is_a_sentence_and_never_nothing_found(
-    sandbox: Sandbox,
-    live: Any,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
-    russian: str,
-    english: str,
-) -> None:
+    sandbox, live, home, monkeypatch, error, russian, english
+):
     monkeypatch.setattr(question_worker, "answer_question", raising(error))
     async with live():
         await sandbox.say(RITA, "Когда уходит паром?")
@@ -73,14 +61,12 @@ async def test_what_goes_wrong_is_a_sentence_and_never_nothing_found(
     assert [row["state"] for row in await rows(home)] == ["failed", "failed"]
 
 
-async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running: list[int] = []
-    most: list[int] = []
+async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them(sandbox, live, monkeypatch):
+    running = []
+    most = []
     otto, real = asyncio.Event(), question_worker.answer_question
 
-    async def answer(question: Question, rag: Any, **told: Any) -> Any:
+    async def answer(question, rag, **told):
         running.append(question.viewer.user_id)
         most.append(running.count(RITA))
         if question.viewer.user_id == OTTO:
@@ -102,7 +88,7 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
     assert max(most) == 1
 
 
-async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox, live, home):
     await sandbox.say(RITA, FERRY)
     set_bot_blocked(sandbox.world, RITA)
     await sandbox.say(OTTO, FERRY)
@@ -112,14 +98,12 @@ async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox: Sandbox, live:
     assert {row["user_id"]: row["state"] for row in await rows(home)} == {RITA: "failed", OTTO: "answered"}
 
 
-async def test_a_question_that_takes_the_process_down_again_and_again_is_given_up(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_question_that_takes_the_process_down_again_and_again_is_given_up(sandbox, live, home):
     sandbox.world.people[OTTO].started = True
     archive = await Archive.open(home)
     row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": 1, "thread": None, "user_id": OTTO}
     row |= {"text": FERRY, "lang": "en", "private": True, "asked_at": datetime(2024, 1, 1, tzinfo=UTC)}
-    await questions.queue_question(archive, questions.QuestionRow(**row))  # type: ignore[arg-type]
+    await questions.queue_question(archive, questions.QuestionRow(**row))
     for _ in range(10):
         assert await questions.take_next_question(archive)
         await questions.requeue_questions(archive)
@@ -130,18 +114,16 @@ async def test_a_question_that_takes_the_process_down_again_and_again_is_given_u
     assert [row["state"] for row in await rows(home)] == ["failed"]
 
 
-async def test_what_fails_around_an_answer_does_not_keep_its_reader_from_asking(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_fails_around_an_answer_does_not_keep_its_reader_from_asking(sandbox, live, monkeypatch):
     failures = [ArchiveUnavailable("busy"), ZeroDivisionError("a bug")]
     real_load, real_requeue = questions.load_delivery, questions.requeue_questions
 
-    async def load(*args: Any) -> Any:
+    async def load(*args):
         if failures:
             raise failures.pop()
         return await real_load(*args)
 
-    async def requeue(*args: Any) -> None:
+    async def requeue(*args):
         if len(failures) == 1:
             failures.append(ArchiveUnavailable("busy"))
             monkeypatch.setattr(questions, "requeue_questions", real_requeue)

@@ -1,28 +1,19 @@
 """Many readers at once: nobody waits out of proportion, and no question is lost."""
 
-from __future__ import annotations
-
 import resource
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 from statistics import median
-from typing import Any
 
-import pytest
 from sample_sizes import choose_size
 from slow_model import SlowLlm, use_writer
-
-from bot.sandbox import Sandbox
 
 READERS = range(10_000, 10_000 + choose_size(200, 20))
 MOST_KB = min(100_000, 2500 * len(READERS))  # more memory than before they asked
 WRITTEN = "The ferry leaves at 7:30 every morning. [1]\n"
 
 
-async def test_readers_at_once_wait_fairly_and_all_are_answered(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_readers_at_once_wait_fairly_and_all_are_answered(sandbox, live, home, monkeypatch):
     use_writer(monkeypatch, SlowLlm(WRITTEN, 0.05))
     for reader in READERS:
         sandbox.world.add_person(reader, f"R{reader}")

@@ -1,13 +1,8 @@
 """Commands and presses of buttons have the limits that questions have; whoever exceeds them is told once."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, say, wait_until_handled
 
-from bot.sandbox import Sandbox
 from bot.sandbox.page_api import press_button
 from bot.worker.rate_limits import TokenBuckets
 
@@ -15,12 +10,12 @@ FERRY = "When does the ferry to Owl Island leave?"
 LIMITED = "That was a lot of questions! Please ask"
 
 
-def texts(sandbox: Sandbox, chat: int) -> list[str]:
+def texts(sandbox, chat):
     room = sandbox.world.room(chat)
     return [room.messages[number].get("text", "") for number in sandbox.world.sent.get(chat, ())]
 
 
-async def test_commands_are_limited_and_it_is_said_once(sandbox: Sandbox, live: Any) -> None:
+async def test_commands_are_limited_and_it_is_said_once(sandbox, live):
     words = "why start help sources mydata search link privacy mode channels new stop verify ask nonsense".split()
     commands = [*(f"/{word}" for word in words), "/search ferry", "x" * 2000]
     readers = dict(enumerate(commands, 600))
@@ -37,7 +32,7 @@ async def test_commands_are_limited_and_it_is_said_once(sandbox: Sandbox, live: 
         assert len(said) <= 6, command
 
 
-async def test_presses_are_limited(sandbox: Sandbox, live: Any) -> None:
+async def test_presses_are_limited(sandbox, live):
     async with live(reader_limit=5):
         answer = await say(sandbox, OTTO, FERRY)
         first, *_ = [b["callback_data"] for row in answer["reply_markup"]["inline_keyboard"] for b in row]
@@ -50,9 +45,7 @@ async def test_presses_are_limited(sandbox: Sandbox, live: Any) -> None:
     assert sum(str(call["params"].get("text")).startswith(LIMITED) for call in answered) == 1
 
 
-async def test_a_limited_reader_stops_nobody_else_and_questions_have_a_limit_of_their_own(
-    sandbox: Sandbox, live: Any
-) -> None:
+async def test_a_limited_reader_stops_nobody_else_and_questions_have_a_limit_of_their_own(sandbox, live):
     async with live(reader_limit=5):
         for _ in range(30):
             await sandbox.say(OTTO, "/why")
@@ -65,7 +58,7 @@ async def test_a_limited_reader_stops_nobody_else_and_questions_have_a_limit_of_
         await sandbox.replies(ADMIN, 30)
 
 
-async def test_a_group_has_a_limit_and_commands_of_other_bots_do_not_count(sandbox: Sandbox, live: Any) -> None:
+async def test_a_group_has_a_limit_and_commands_of_other_bots_do_not_count(sandbox, live):
     async with live(reader_limit=100, chat_limit=4):
         for _ in range(20):
             await sandbox.say(OTTO, "/start@another_bot", chat_id=GROUP)
@@ -81,7 +74,7 @@ async def test_a_group_has_a_limit_and_commands_of_other_bots_do_not_count(sandb
     assert sum(text.startswith(LIMITED) for text in said) == 1
 
 
-def test_a_bucket_refills_and_what_is_full_again_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_refills_and_what_is_full_again_is_forgotten(monkeypatch):
     now = 0.0
     buckets = TokenBuckets(100.0, lambda: now)
     assert [buckets.take(("a", 5)) for _ in range(5)] == [0] * 5

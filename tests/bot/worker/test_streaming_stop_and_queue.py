@@ -1,35 +1,26 @@
 """What a reader sees while a model writes, how they stop it, and what they may not do too often."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say
 from slow_model import SlowLlm, use_writer
-
-from bot.sandbox import Sandbox
 
 FERRY = "When does the ferry to Owl Island leave?"
 VERBATIM = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
 WRITTEN = "The ferry leaves at 7:30 every morning. [1]\nIt leaves from pier four. [1]\n"
 LINK = "https://t.me/harbour_news/10"
 
-Writes = Callable[..., SlowLlm]
-
 
 @pytest.fixture
-def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
+def writes(monkeypatch):
     """Lets the bot have a model that writes slowly."""
 
-    def given(seconds: float, reply: str = WRITTEN, *, plans: bool = False) -> SlowLlm:
+    def given(seconds, reply=WRITTEN, *, plans=False):
         model = SlowLlm(reply, seconds)
         use_writer(monkeypatch, model, plans=plans)
         monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
@@ -38,18 +29,18 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
     return given
 
 
-def calls(sandbox: Sandbox, method: str, chat_id: int = OTTO) -> list[dict[str, Any]]:
+def calls(sandbox, method, chat_id=OTTO):
     """What was called with what, in order; refused calls are left out."""
     found = [line for line in sandbox.transcript if line["method"] == method and line["ok"]]
     return [line["params"] for line in found if line["params"].get("chat_id") == str(chat_id)]
 
 
 @pytest.fixture(autouse=True)
-def readers_wait(nobody_waits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def readers_wait(nobody_waits, monkeypatch):
     monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.8)
 
 
-async def queued(home: Path, reader: int, number: int) -> None:
+async def queued(home, reader, number):
     """Wait until so many questions of a reader were taken in."""
     asked = "SELECT count(*) FROM questions WHERE user_id = ?"
     with closing(sqlite3.connect(f"file:{home / 'citegram.db'}?mode=ro", uri=True)) as archive:
@@ -58,14 +49,12 @@ async def queued(home: Path, reader: int, number: int) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def drafted(sandbox: Sandbox, chat_id: int = OTTO) -> dict[str, Any]:
+async def drafted(sandbox, chat_id=OTTO):
     assert await sandbox.until(lambda: bool(calls(sandbox, "sendMessageDraft", chat_id)), 30)
     return calls(sandbox, "sendMessageDraft", chat_id)[-1]
 
 
-async def test_the_posts_own_words_are_there_at_once_then_the_model_s_and_then_the_message(
-    sandbox: Sandbox, live: Any, writes: Writes
-) -> None:
+async def test_the_posts_own_words_are_there_at_once_then_the_model_s_and_then_the_message(sandbox, live, writes):
     writes(1.2)
     async with live():
         asked = time.monotonic()
@@ -83,9 +72,7 @@ async def test_the_posts_own_words_are_there_at_once_then_the_model_s_and_then_t
 
 
 @pytest.mark.parametrize("way", ["/stop", "draft"])
-async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
-    sandbox: Sandbox, live: Any, writes: Writes, way: str
-) -> None:
+async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(sandbox, live, writes, way):
     from bot.sandbox.page_api import stop_draft_as_person
 
     model = writes(30.0)
@@ -104,9 +91,7 @@ async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
         assert reply["text"].startswith("There is nothing to stop")
 
 
-async def test_nobody_stops_the_question_of_somebody_else(
-    sandbox: Sandbox, live: Any, home: Path, writes: Writes
-) -> None:
+async def test_nobody_stops_the_question_of_somebody_else(sandbox, live, home, writes):
     await bind(home, HARBOUR)
     writes(1.5)
     async with live():
@@ -119,9 +104,7 @@ async def test_nobody_stops_the_question_of_somebody_else(
         assert await sandbox.until(lambda: "Stopped. " in room.messages[shown["message_id"]]["text"], 30)
 
 
-async def test_in_a_group_one_message_becomes_the_answer(
-    sandbox: Sandbox, live: Any, home: Path, writes: Writes
-) -> None:
+async def test_in_a_group_one_message_becomes_the_answer(sandbox, live, home, writes):
     await bind(home, HARBOUR)
     writes(1.0)
     async with live():
@@ -138,9 +121,7 @@ async def test_in_a_group_one_message_becomes_the_answer(
     assert calls(sandbox, "sendMessageDraft", GROUP) == []
 
 
-async def test_who_waits_is_told_how_many_are_before_them(
-    sandbox: Sandbox, live: Any, writes: Writes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_waits_is_told_how_many_are_before_them(sandbox, live, writes, monkeypatch):
     monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
     monkeypatch.setattr("bot.worker.question_worker._UPDATE_INTERVAL_SECONDS", 0.1)
     writes(1.0)
@@ -154,9 +135,7 @@ async def test_who_waits_is_told_how_many_are_before_them(
         assert "7:30" in reply["text"]
 
 
-async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(
-    sandbox: Sandbox, live: Any, home: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(sandbox, live, home, writes, monkeypatch):
     monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
     model = writes(0.1)
     async with live():
@@ -172,9 +151,7 @@ async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(
         await sandbox.say(RITA, "/stop")
 
 
-async def test_the_same_question_is_answered_from_memory_with_the_same_sources(
-    sandbox: Sandbox, live: Any, writes: Writes
-) -> None:
+async def test_the_same_question_is_answered_from_memory_with_the_same_sources(sandbox, live, writes):
     model = writes(0.1)
     async with live():
         first, begun = await say(sandbox, OTTO, FERRY), 0

@@ -1,11 +1,6 @@
 """Traces are kept beside the answers: whatever becomes of one, the others are kept, and the end comes."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
-
-import pytest
 
 from bot import stored_answer
 from bot.stored_answer import record_traces
@@ -15,12 +10,10 @@ from rag_core.settings import DataSettings, LlmSettings, ModelSettings, RagSetti
 from rag_core.storage.questions import fetch_trace
 
 
-async def test_a_trace_that_cannot_be_kept_stops_neither_the_next_nor_the_end(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_trace_that_cannot_be_kept_stops_neither_the_next_nor_the_end(tmp_path, monkeypatch):
     real = stored_answer.save_trace
 
-    async def choosy(archive: Any, trace_id: str, *more: Any) -> None:
+    async def choosy(archive, trace_id, *more):
         if trace_id == "odd":
             raise TypeError("Object of type int64 is not JSON serializable")
         await real(archive, trace_id, *more)

@@ -1,23 +1,20 @@
 """Backfill: every post once, from the newest down, through crashes, floods, pauses and holes."""
 
-from __future__ import annotations
-
 import random
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from fake_mtproto_server import CHANNEL, CHAT_ID, START, TelegramServer, flood, make_message
+from fake_mtproto_server import CHANNEL, CHAT_ID, START, flood, make_message
 from telethon import errors, types
 
 from ingest.history import BackfillRunner, PacedSource, begin_gap_backfills, find_newest_id
-from ingest.mtproto import FloodWait, HistoryClient, NoAccess
+from ingest.mtproto import FloodWait, NoAccess
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, posts
+from rag_core.storage import channel_history, channels, posts
 from rag_core.types import Channel
 
 
-async def run_to_end(archive: Archive, source: PacedSource) -> None:
+async def run_to_end(archive, source):
     runner = BackfillRunner(archive, source, lambda: None)
     for _ in range(200):
         if not await runner.run_once():
@@ -25,9 +22,7 @@ async def run_to_end(archive: Archive, source: PacedSource) -> None:
     raise AssertionError("it never ends")
 
 
-async def test_every_post_comes_once_and_the_newest_first(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_every_post_comes_once_and_the_newest_first(approved, source, server):
     holes = set(random.Random(7).sample(range(1, 1200), 400)) | set(range(600, 850))
     server.post(*(set(range(1, 1200)) - holes))
     await channel_history.begin_backfill(approved, CHAT_ID)
@@ -44,17 +39,13 @@ async def test_every_post_comes_once_and_the_newest_first(
 
 @pytest.mark.parametrize("newest", [1, 99, 100, 101, 5000])
 @pytest.mark.parametrize("known", [0, 1])
-async def test_the_newest_id_is_found_by_doubling(
-    source: PacedSource, server: TelegramServer, newest: int, known: int
-) -> None:
+async def test_the_newest_id_is_found_by_doubling(source, server, newest, known):
     server.post(*range(1, newest + 1))
     assert await find_newest_id(source, CHAT_ID, known) == newest
     assert len(server.requests) < 40
 
 
-async def test_a_paused_backfill_asks_nothing_and_goes_on_where_it_was(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_a_paused_backfill_asks_nothing_and_goes_on_where_it_was(approved, source, server):
     server.post(*range(1, 501))
     await channel_history.begin_backfill(approved, CHAT_ID)
     runner = BackfillRunner(approved, source, lambda: None)
@@ -70,9 +61,7 @@ async def test_a_paused_backfill_asks_nothing_and_goes_on_where_it_was(
     assert len(server.requests) == asked + 4
 
 
-async def test_nothing_is_saved_of_a_channel_that_was_removed_meanwhile(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_nothing_is_saved_of_a_channel_that_was_removed_meanwhile(approved, source, server):
     server.post(*range(1, 301))
     await channel_history.begin_backfill(approved, CHAT_ID)
     job = (await channel_history.list_backfills(approved))[CHAT_ID]
@@ -83,9 +72,7 @@ async def test_nothing_is_saved_of_a_channel_that_was_removed_meanwhile(
     assert await posts.list_message_ids(approved, CHAT_ID) == set()
 
 
-async def test_only_posts_from_a_date_on_are_fetched(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_only_posts_from_a_date_on_are_fetched(approved, source, server):
     server.post(*range(1, 1001))
     await channel_history.begin_backfill(approved, CHAT_ID, START + timedelta(minutes=750))
     await run_to_end(approved, source)
@@ -93,13 +80,11 @@ async def test_only_posts_from_a_date_on_are_fetched(
     assert min(one for ids in server.requests for one in ids if len(ids) == 100 and ids[0] - ids[-1] == 99) > 600
 
 
-async def test_a_flood_wait_is_slept_through_and_nothing_is_asked_meanwhile(
-    approved: Archive, client: HistoryClient, server: TelegramServer
-) -> None:
+async def test_a_flood_wait_is_slept_through_and_nothing_is_asked_meanwhile(approved, client, server):
     now = [1000.0]
-    slept: list[float] = []
+    slept = []
 
-    async def sleep(seconds: float) -> None:
+    async def sleep(seconds):
         slept.append(seconds)
         now[0] += seconds
         if seconds > 5:
@@ -123,9 +108,7 @@ async def test_a_flood_wait_is_slept_through_and_nothing_is_asked_meanwhile(
     await client.get_messages(CHAT_ID, [1])
 
 
-async def test_lost_access_fails_the_backfill_with_a_sentence_and_another_trouble_does_not(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_lost_access_fails_the_backfill_with_a_sentence_and_another_trouble_does_not(approved, source, server):
     runner = BackfillRunner(approved, source, lambda: None)
     server.problem = errors.ChannelPrivateError(None)
     await channel_history.begin_backfill(approved, CHAT_ID)
@@ -144,9 +127,7 @@ async def test_lost_access_fails_the_backfill_with_a_sentence_and_another_troubl
     assert await posts.list_message_ids(approved, CHAT_ID) == {1}
 
 
-async def test_the_gap_before_joining_is_filled_once_and_closed(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_the_gap_before_joining_is_filled_once_and_closed(approved, source, server):
     server.post(*range(1, 201))
     await channel_history.note_gap_before_joining(approved, CHAT_ID)
     assert await begin_gap_backfills(approved) == 1
@@ -155,9 +136,7 @@ async def test_the_gap_before_joining_is_filled_once_and_closed(
     assert await begin_gap_backfills(approved) == 0
 
 
-async def test_a_day_without_the_bot_is_filled_from_its_beginning(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_a_day_without_the_bot_is_filled_from_its_beginning(approved, source, server):
     server.post(*range(1, 3001))
     await posts.save_posts(approved, await read(source, range(900, 1000)), source="live")
     since, until = START + timedelta(minutes=999), START + timedelta(minutes=2999)
@@ -169,9 +148,7 @@ async def test_a_day_without_the_bot_is_filled_from_its_beginning(
     assert await channel_history.list_open_gaps(approved) == {}
 
 
-async def test_a_channel_that_shows_nothing_closes_no_gap(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_a_channel_that_shows_nothing_closes_no_gap(approved, source, server):
     server.silent = True
     await channel_history.note_gap_before_joining(approved, CHAT_ID)
     await begin_gap_backfills(approved)
@@ -180,7 +157,7 @@ async def test_a_channel_that_shows_nothing_closes_no_gap(
     assert await begin_gap_backfills(approved) == 0
 
 
-async def test_groups_and_waiting_channels_are_not_filled_by_themselves(approved: Archive) -> None:
+async def test_groups_and_waiting_channels_are_not_filled_by_themselves(approved):
     for chat_id, kind, state in ((-1001, "supergroup", "active"), (-1002, "channel", "pending")):
         await channels.save_channel(approved, Channel(chat_id, "x", kind=kind, state=state))
         await channels.record_bot_joined(approved, chat_id)
@@ -188,9 +165,7 @@ async def test_groups_and_waiting_channels_are_not_filled_by_themselves(approved
     assert await begin_gap_backfills(approved) == 0
 
 
-async def test_the_session_is_signed_in_once_and_only_its_owner_may_read_it(
-    client: HistoryClient, server: TelegramServer, tmp_path: Path
-) -> None:
+async def test_the_session_is_signed_in_once_and_only_its_owner_may_read_it(client, server, tmp_path):
     server.post(1)
     await client.get_messages(CHAT_ID, [1])
     await client.close()
@@ -204,20 +179,18 @@ async def test_the_session_is_signed_in_once_and_only_its_owner_may_read_it(
     assert not file.exists()
 
 
-async def test_a_basic_group_is_refused_with_a_sentence(client: HistoryClient) -> None:
+async def test_a_basic_group_is_refused_with_a_sentence(client):
     with pytest.raises(NoAccess, match="supergroup"):
         await client.get_messages(-42, [1])
 
 
-async def read(source: PacedSource, ids: range) -> list[posts.Post]:
+async def read(source, ids):
     from ingest.history import convert_messages
 
     return convert_messages(await source.get_messages(CHAT_ID, ids), CHANNEL)
 
 
-async def test_service_messages_and_unknown_ones_are_no_posts(
-    approved: Archive, source: PacedSource, server: TelegramServer
-) -> None:
+async def test_service_messages_and_unknown_ones_are_no_posts(approved, source, server):
     server.post(1, 2, 3)
     server.messages[2] = types.MessageService(
         2, types.PeerChannel(1), START, types.MessageActionChannelCreate(title="Пекарня")

@@ -1,16 +1,10 @@
 """A backfill that is killed again and again: every post, none twice."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import random
 import threading
 import time
-from collections.abc import Callable
-from multiprocessing.context import ForkServerContext
-from multiprocessing.synchronize import Semaphore
-from pathlib import Path
 
 import pytest
 from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, serve
@@ -26,12 +20,12 @@ EACH = 2  # batches of a process, after which it waits to be killed: all togethe
 EXPECTED = {number for number in range(1, 5401) if number % 14 != 7}
 
 
-async def fetch(folder: Path, batches: int, on_reply: Callable[[], object] = lambda: None) -> None:
+async def fetch(folder, batches, on_reply=lambda: None):
     """Go on with the backfill for so many batches."""
     server = TelegramServer()
     server.post(*EXPECTED)
 
-    async def note_reply(_: float) -> None:
+    async def note_reply(_):
         on_reply()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -46,13 +40,13 @@ async def fetch(folder: Path, batches: int, on_reply: Callable[[], object] = lam
             await archive.close()
 
 
-def fetch_until_killed(folder: Path, steps: Semaphore) -> None:
+def fetch_until_killed(folder, steps):
     steps.release()
     asyncio.run(fetch(folder, EACH, steps.release))
     threading.Event().wait()
 
 
-def kill_one(context: ForkServerContext, folder: Path, steps: int, seconds: float) -> None:
+def kill_one(context, folder, steps, seconds):
     """Kill a process that fetches some time after it began, or after its first or second reply, which it then saves."""
     done = context.Semaphore(0)
     running = context.Process(target=fetch_until_killed, args=(folder, done))
@@ -65,7 +59,7 @@ def kill_one(context: ForkServerContext, folder: Path, steps: int, seconds: floa
 
 
 @pytest.mark.slow
-async def test_five_thousand_posts_are_complete_after_many_kills(tmp_path: Path) -> None:
+async def test_five_thousand_posts_are_complete_after_many_kills(tmp_path):
     archive = await Archive.open(tmp_path)
     try:
         await channels.save_channel(archive, CHANNEL)

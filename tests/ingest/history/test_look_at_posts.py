@@ -1,18 +1,15 @@
 """Looks at posts: what is gone goes, what is edited is new, and what is doubtful stays."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from fake_mtproto_server import CHAT_ID, START, TelegramServer, flood, make_message
+from fake_mtproto_server import CHAT_ID, START, flood, make_message
 from telethon import errors
 
-from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
-from ingest.mtproto import HistoryClient
+from ingest.history import BackfillRunner, look_before_citing, sweep_channels
 from ingest.outages import AdminNotice, PostsMissing
-from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
+from rag_core.storage import channel_history, channels, posts, visible_posts
 from rag_core.types import PostKey
 
 NOW = datetime.now(UTC)
@@ -20,25 +17,25 @@ HOUR = timedelta(hours=1, minutes=20)
 
 
 @pytest.fixture(autouse=True)
-def count_hours_from_now() -> None:
+def count_hours_from_now():
     """Posts are looked at by the real clock: hours count from the test's beginning, not from this file's import."""
     global NOW
     NOW = datetime.now(UTC)
 
 
 class Admins(list[AdminNotice]):
-    async def __call__(self, notice: AdminNotice) -> bool:
+    async def __call__(self, notice):
         self.append(notice)
         return True
 
 
 @pytest.fixture
-def admins() -> Admins:
+def admins():
     return Admins()
 
 
 @pytest.fixture
-async def filled(approved: Archive, source: PacedSource, server: TelegramServer) -> Archive:
+async def filled(approved, source, server):
     """The channel's 400 posts, all fetched from the history."""
     server.post(*range(1, 401))
     await channel_history.begin_backfill(approved, CHAT_ID)
@@ -48,19 +45,17 @@ async def filled(approved: Archive, source: PacedSource, server: TelegramServer)
     return approved
 
 
-async def sweep_hours(archive: Archive, source: PacedSource, admins: Admins, hours: range) -> None:
+async def sweep_hours(archive, source, admins, hours):
     for hour in hours:
         await sweep_channels(archive, source, admins, NOW + hour * HOUR)
 
 
-async def list_first_due(archive: Archive) -> list[int]:
+async def list_first_due(archive):
     """The hundred posts of the first sweep: those that were fetched first, which depends on the second's end."""
     return await channel_history.list_due_ids(archive, CHAT_ID, NOW + HOUR)
 
 
-async def test_a_deleted_post_goes_and_an_edited_one_is_new(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins
-) -> None:
+async def test_a_deleted_post_goes_and_an_edited_one_is_new(filled, source, server, admins):
     del server.messages[390]
     server.messages[391] = make_message(391, "Хлеб подорожал", edit_date=START + timedelta(days=1))
     server.requests.clear()
@@ -73,9 +68,7 @@ async def test_a_deleted_post_goes_and_an_edited_one_is_new(
     assert not admins
 
 
-async def test_recent_posts_are_looked_at_in_every_sweep(
-    approved: Archive, source: PacedSource, server: TelegramServer, admins: Admins
-) -> None:
+async def test_recent_posts_are_looked_at_in_every_sweep(approved, source, server, admins):
     server.post(*range(1, 1001))
     server.post(1001, date=NOW - timedelta(hours=5))
     await channel_history.begin_backfill(approved, CHAT_ID)
@@ -89,9 +82,7 @@ async def test_recent_posts_are_looked_at_in_every_sweep(
         assert len(asked) <= 110
 
 
-async def test_many_deletions_wait_for_a_second_look_and_the_admins_are_told(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins
-) -> None:
+async def test_many_deletions_wait_for_a_second_look_and_the_admins_are_told(filled, source, server, admins):
     for number in (await list_first_due(filled))[:60]:
         del server.messages[number]
     await sweep_hours(filled, source, admins, range(1, 2))
@@ -106,18 +97,14 @@ async def test_many_deletions_wait_for_a_second_look_and_the_admins_are_told(
 
 
 @pytest.mark.parametrize(("deleted", "left"), [(20, 380), (21, 400)])
-async def test_a_twentieth_of_a_channel_may_go_at_the_first_look(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins, deleted: int, left: int
-) -> None:
+async def test_a_twentieth_of_a_channel_may_go_at_the_first_look(filled, source, server, admins, deleted, left):
     for number in (await list_first_due(filled))[:deleted]:
         del server.messages[number]
     await sweep_hours(filled, source, admins, range(1, 2))
     assert await posts.count_posts(filled, CHAT_ID) == left
 
 
-async def test_a_twentieth_may_go_in_a_day_not_in_each_look(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins
-) -> None:
+async def test_a_twentieth_may_go_in_a_day_not_in_each_look(filled, source, server, admins):
     for number in (await list_first_due(filled))[:15]:
         del server.messages[number]
     await sweep_hours(filled, source, admins, range(1, 2))
@@ -128,9 +115,7 @@ async def test_a_twentieth_may_go_in_a_day_not_in_each_look(
     assert await posts.count_posts(filled, CHAT_ID) == 385
 
 
-async def test_what_comes_back_before_the_second_look_stays(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins
-) -> None:
+async def test_what_comes_back_before_the_second_look_stays(filled, source, server, admins):
     gone = {number: server.messages.pop(number) for number in (await list_first_due(filled))[:70]}
     await sweep_hours(filled, source, admins, range(1, 2))
     server.messages |= gone
@@ -142,9 +127,7 @@ async def test_what_comes_back_before_the_second_look_stays(
 @pytest.mark.parametrize(
     "problem", [errors.ChannelPrivateError(None), ConnectionError(), errors.RPCError(None, "ODD", 500), None]
 )
-async def test_lost_access_an_error_and_a_silent_server_take_out_nothing(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins, problem: Exception | None
-) -> None:
+async def test_lost_access_an_error_and_a_silent_server_take_out_nothing(filled, source, server, admins, problem):
     server.problem, server.silent = problem, problem is None
     await sweep_hours(filled, source, admins, range(1, 17))
     assert await posts.count_posts(filled, CHAT_ID) == 400
@@ -152,9 +135,7 @@ async def test_lost_access_an_error_and_a_silent_server_take_out_nothing(
     assert await posts.count_posts(filled, CHAT_ID) == 400
 
 
-async def test_an_id_that_a_reply_leaves_out_takes_out_nothing(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins
-) -> None:
+async def test_an_id_that_a_reply_leaves_out_takes_out_nothing(filled, source, server, admins):
     server.terse = True
     del server.messages[100]
     await sweep_hours(filled, source, admins, range(1, 9))
@@ -164,9 +145,7 @@ async def test_an_id_that_a_reply_leaves_out_takes_out_nothing(
     assert await posts.list_message_ids(filled, CHAT_ID) == set(server.messages)
 
 
-async def test_deletions_are_undone_for_a_week_and_stay_undone(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins
-) -> None:
+async def test_deletions_are_undone_for_a_week_and_stay_undone(filled, source, server, admins):
     kept = server.messages.pop(100)
     await sweep_hours(filled, source, admins, range(1, 5))
     assert (await channel_history.count_history(filled, NOW))[CHAT_ID].deleted == 1
@@ -177,22 +156,18 @@ async def test_deletions_are_undone_for_a_week_and_stay_undone(
     server.messages[100] = kept
 
 
-async def test_a_group_and_a_channel_without_the_bot_are_not_swept(
-    filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins
-) -> None:
+async def test_a_group_and_a_channel_without_the_bot_are_not_swept(filled, source, server, admins):
     await channels.record_bot_left(filled, CHAT_ID)
     server.requests.clear()
     await sweep_hours(filled, source, admins, range(1, 5))
     assert server.requests == []
 
 
-async def forget_looks(archive: Archive) -> None:
+async def forget_looks(archive):
     await archive.execute("UPDATE post_looks SET looked_at = 0")
 
 
-async def test_a_post_is_looked_at_before_it_is_cited_unless_it_was_within_the_hour(
-    filled: Archive, client: HistoryClient, server: TelegramServer
-) -> None:
+async def test_a_post_is_looked_at_before_it_is_cited_unless_it_was_within_the_hour(filled, client, server):
     server.requests.clear()
     del server.messages[7]
     key = PostKey(CHAT_ID, 7)
@@ -205,8 +180,8 @@ async def test_a_post_is_looked_at_before_it_is_cited_unless_it_was_within_the_h
 
 
 async def test_the_look_before_citing_waits_neither_for_a_flood_nor_for_a_slow_reply(
-    filled: Archive, client: HistoryClient, server: TelegramServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    filled, client, server, monkeypatch
+):
     await forget_looks(filled)
     server.problem = flood(30)
     loop = asyncio.get_running_loop()
@@ -217,7 +192,7 @@ async def test_the_look_before_citing_waits_neither_for_a_flood_nor_for_a_slow_r
     assert server.requests == []
     client._quiet_until, server.problem = 0.0, None
 
-    async def never(_: object) -> None:
+    async def never(_):
         await asyncio.sleep(60)
 
     monkeypatch.setattr(server, "answer", never)

@@ -4,18 +4,14 @@ MTProto encrypts with keys, session and message ids that are new each time, so t
 is kept is the hash of each request in TL, decrypted, and the bytes of its reply. All above it is real.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
 import json
 import socket
 import zlib
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from telethon import types
@@ -28,7 +24,7 @@ from telethon.tl.types import RpcError
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
 from ingest.mtproto import FloodWait, HistoryClient
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
+from rag_core.storage import channel_history, channels, posts, visible_posts
 from rag_core.types import Channel, PostKey
 
 RECORDING = Path(__file__).parents[2] / "data" / "mtproto" / "channel.json"
@@ -40,12 +36,12 @@ class OlderMessages:
     """The server's reply, https://core.telegram.org/constructor/messages.messages, without topics."""
 
     @classmethod
-    def from_reader(cls, reader: Any) -> types.messages.Messages:
+    def from_reader(cls, reader):
         messages, chats, users = (reader.tgread_vector() for _ in range(3))
         return types.messages.Messages(messages, [], chats, users)
 
 
-def read_older_layer(patch: pytest.MonkeyPatch) -> None:
+def read_older_layer(patch):
     """Let the client library read the server's layer, 201. All but one of these have got only optional fields since."""
     patch.setitem(tlobjects, 0x8C718E87, OlderMessages)
     patch.setitem(tlobjects, 0x020B1422, types.User)
@@ -56,23 +52,23 @@ def read_older_layer(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(tlobjects, 0x695150D7, types.MessageMediaPhoto)
 
 
-def describe_request(request: Any) -> str:
+def describe_request(request):
     inner = getattr(request, "query", request)
     name = type(request if type(request).__name__ in _NAMED_ONLY else inner).__name__
     return name if name in _NAMED_ONLY else f"{name} {hashlib.sha256(bytes(inner)).hexdigest()}"
 
 
-def replay_wire(patch: pytest.MonkeyPatch, calls: list[list[str]]) -> None:
+def replay_wire(patch, calls):
     """Answer requests from a recording, in its order; any other request fails. Nothing is sent to the network."""
-    tasks: set[asyncio.Task[None]] = set()
+    tasks = set()
 
-    async def connect(sender: MTProtoSender) -> None:
+    async def connect(sender):
         sender.auth_key.key = bytes(range(256))
 
-    async def disconnect(sender: MTProtoSender, error: Exception | None = None) -> None:
+    async def disconnect(sender, error=None):
         sender._user_connected = False
 
-    def send(sender: MTProtoSender, request: Any, ordered: bool = False) -> asyncio.Future[Any]:
+    def send(sender, request, ordered=False):
         expected, problem, reply = calls.pop(0)
         assert describe_request(request) == expected
         state = RequestState(request)
@@ -91,20 +87,13 @@ def replay_wire(patch: pytest.MonkeyPatch, calls: list[list[str]]) -> None:
     patch.setattr(MTProtoSender, "send", send)
 
 
-async def live_through(
-    archive: Archive,
-    client: HistoryClient,
-    chat_id: int,
-    now: datetime,
-    do: Callable[..., Awaitable[None]],
-    pass_time: Callable[[float], None],
-) -> None:
+async def live_through(archive, client, chat_id, now, do, pass_time):
     """A channel's days: posts, deletions, edits, an album, a flood wait, a server gone mad, and the bot shut out."""
 
-    async def skip(_: float) -> None:
+    async def skip(_):
         return None
 
-    async def tell_nobody(_: object) -> bool:
+    async def tell_nobody(_):
         return True
 
     source = PacedSource(client, sleep=skip)
@@ -152,22 +141,20 @@ async def live_through(
     await client.close()
 
 
-async def test_a_channel_lives_through_its_recording(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
+async def test_a_channel_lives_through_its_recording(archive, tmp_path, monkeypatch):
+    def refuse(*_):
         raise AssertionError("a replay opens no connection")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    recording: dict[str, Any] = json.loads(RECORDING.read_text())
+    recording = json.loads(RECORDING.read_text())
     read_older_layer(monkeypatch)
     replay_wire(monkeypatch, recording["calls"])
     clock = [1000.0]
 
-    async def do(**_: object) -> None:
+    async def do(**_):
         return None
 
-    def pass_time(seconds: float) -> None:
+    def pass_time(seconds):
         clock[0] += seconds
 
     client = HistoryClient(1, "hash", "777007:token", tmp_path, clock=lambda: clock[0])

@@ -1,12 +1,9 @@
 """One post by three ways, in any order: live, from an export, from the history. No way makes a version."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_mtproto_server import BARE_ID, CHANNEL, CHAT_ID, START
@@ -15,8 +12,7 @@ from telethon import types
 from ingest.message_kinds import MESSAGE_KINDS
 from ingest.messages import parse_exported_post, parse_live_post
 from ingest.mtproto import convert_message, index_peers
-from rag_core.storage import Archive, posts
-from rag_core.types import Post
+from rag_core.storage import posts
 
 NUMBER = 5
 WRITTEN = START + timedelta(minutes=NUMBER)
@@ -27,11 +23,11 @@ PEERS = index_peers([ORIGIN], [WRITER])
 FORWARDED = START - timedelta(days=1)
 
 
-def document(mime: str, *attributes: Any) -> types.MessageMediaDocument:
+def document(mime, *attributes):
     return types.MessageMediaDocument(document=types.Document(1, 2, b"", START, mime, 9, 2, [*attributes]))
 
 
-def text(value: str) -> types.TextWithEntities:
+def text(value):
     return types.TextWithEntities(value, [])
 
 
@@ -58,20 +54,20 @@ EDIT = WRITTEN + timedelta(minutes=10)
 PRIZE = "пять медных форм"
 
 
-def forward(**header: Any) -> dict[str, Any]:
+def forward(**header):
     return {"message": "Мука", "fwd_from": types.MessageFwdHeader(FORWARDED, **header)}
 
 
-def button(label: str, url: str) -> types.KeyboardInlineButtonRow:
+def button(label, url):
     return types.KeyboardInlineButtonRow([types.KeyboardInlineButton(label, types.InlineButtonTypeUrl(url))])
 
 
-def attached(media: Any, message: str = "") -> dict[str, Any]:
+def attached(media, message=""):
     return {"message": message, "media": media}
 
 
 # name: fields of the MTProto message; those of the live and of the exported one are in the data
-HISTORY: dict[str, dict[str, Any]] = {
+HISTORY = {
     "text": {"message": "Хлеб 🥖 по 90"},
     "signed": {"message": "Хлеб", "post_author": "Анна"},
     "link": {"message": "🥖 цены тут", "entities": [types.MessageEntityTextUrl(8, 3, HREF)]},
@@ -117,7 +113,7 @@ FILE = Path(__file__).parents[2] / "data" / "messages" / "kinds.jsonl"
 KINDS = {row["kind"]: row for row in map(json.loads, FILE.read_text("utf-8").splitlines())}
 
 
-def three_ways(kind: str) -> dict[str, Post]:
+def three_ways(kind):
     live, exported, fields = KINDS[kind]["live"], KINDS[kind]["export"], HISTORY[kind]
     chat = {"id": CHAT_ID, "title": "Пекарня", "username": "bakery", "type": "channel"}
     head = {"id": NUMBER, "type": "message", "date": "2024-03-12T15:05:00", "date_unixtime": str(UNIX)}
@@ -131,24 +127,24 @@ def three_ways(kind: str) -> dict[str, Post]:
     }
 
 
-def build(fields: dict[str, Any]) -> types.Message:
+def build(fields):
     return types.Message(NUMBER, types.PeerChannel(BARE_ID), WRITTEN, post=True, **fields)
 
 
-def test_every_kind_with_words_is_among_the_samples() -> None:
+def test_every_kind_with_words_is_among_the_samples():
     there = {post.media.kind for kind in KINDS if (post := three_ways(kind)["live"]).media}
     assert {kind.name for kind in MESSAGE_KINDS if kind.format_text} <= there
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_history_gives_what_came_live(kind: str) -> None:
+def test_the_history_gives_what_came_live(kind):
     ways = three_ways(kind)
     assert ways["history"] == ways["live"]
     assert ways["export"].text == ways["history"].text
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_no_way_and_no_order_makes_a_version(archive: Archive, kind: str) -> None:
+async def test_no_way_and_no_order_makes_a_version(archive, kind):
     ways = three_ways(kind)
     for order in permutations(ways, 3):
         await archive.execute("DELETE FROM posts")
@@ -170,10 +166,7 @@ async def test_no_way_and_no_order_makes_a_version(archive: Archive, kind: str) 
         ({}, False, None),
     ],
 )
-def test_protected_and_paid_posts_are_known_as_such(
-    fields: dict[str, Any], protected: bool, guarded: str | None
-) -> None:
+def test_protected_and_paid_posts_are_known_as_such(fields, protected, guarded):
     here = types.Channel(BARE_ID, "Пекарня", types.ChatPhotoEmpty(), START, noforwards=protected)
     post = convert_message(build({"message": "Хлеб"} | fields), CHANNEL, index_peers([here], []))
-    assert post is not None
     assert post.guarded == guarded

@@ -1,11 +1,8 @@
 """Text of documents, of files that are made here; hostile ones end in a problem, soon and in little memory."""
 
-from __future__ import annotations
-
 import io
 import resource
 import zipfile
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -28,11 +25,11 @@ TABLE_LINES = [
 ]
 
 
-def read_lines(path: Path) -> list[str]:
+def read_lines(path):
     return [line for one in read_document(path, path.name) for line in one.text.split("\n")]
 
 
-def write_pdf(path: Path, pages: list[list[tuple[int, int, str]]]) -> None:
+def write_pdf(path, pages):
     """Pages of (x, y from below, text in Latin letters), in the order in which they are written."""
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
     kids = []
@@ -58,7 +55,7 @@ def write_pdf(path: Path, pages: list[list[tuple[int, int, str]]]) -> None:
     path.write_bytes(body.getvalue())
 
 
-def test_names_and_prices_of_a_pdf_that_were_written_apart_stand_together(tmp_path: Path) -> None:
+def test_names_and_prices_of_a_pdf_that_were_written_apart_stand_together(tmp_path):
     names = [(60, 800 - 30 * n, name) for n, name in enumerate(["Pottery", "Watercolour", "Weaving"])]
     prices = [(400, 800 - 30 * n, price) for n, price in enumerate(["45 EUR", "30 EUR", "52 EUR"])]
     write_pdf(tmp_path / "a.pdf", [names + prices, [(60, 800, "Second page, until 14 May")]])
@@ -69,7 +66,7 @@ def test_names_and_prices_of_a_pdf_that_were_written_apart_stand_together(tmp_pa
     ]
 
 
-def test_columns_of_a_pdf_are_read_one_after_the_other(tmp_path: Path) -> None:
+def test_columns_of_a_pdf_are_read_one_after_the_other(tmp_path):
     left = [
         "The library moves to the old mill",
         "on the second of June and will be",
@@ -89,7 +86,7 @@ def test_columns_of_a_pdf_are_read_one_after_the_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(PICTURE in find_missing_readers(None), reason="tesseract with both languages is not installed")
-def test_scanned_pages_of_a_pdf_are_read_as_pictures(tmp_path: Path) -> None:
+def test_scanned_pages_of_a_pdf_are_read_as_pictures(tmp_path):
     page = Image.new("RGB", (1240, 1754), "white")
     text = "Арендная плата 45 000 рублей"
     ImageDraw.Draw(page).text((120, 200), text, "black", ImageFont.truetype(FONT, 34))
@@ -98,7 +95,7 @@ def test_scanned_pages_of_a_pdf_are_read_as_pictures(tmp_path: Path) -> None:
     assert (one.text, one.place) == (text, 1)
 
 
-def test_paragraphs_and_rows_of_a_docx_are_lines(tmp_path: Path) -> None:
+def test_paragraphs_and_rows_of_a_docx_are_lines(tmp_path):
     document = docx.Document()
     document.add_paragraph("Сбор у школы.")
     table = document.add_table(3, 3)
@@ -110,7 +107,7 @@ def test_paragraphs_and_rows_of_a_docx_are_lines(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "a.docx") == ["Сбор у школы.", *TABLE_LINES, "Обед с собой."]
 
 
-def test_rows_of_a_workbook_have_their_headers_and_what_a_person_sees(tmp_path: Path) -> None:
+def test_rows_of_a_workbook_have_their_headers_and_what_a_person_sees(tmp_path):
     book = openpyxl.Workbook()
     sheet = book.active
     for row in (["Остатки"], ["Товар", "Цена", "Скидка", "С дня"], ["Стол", 5000.0, 0.15, datetime(2026, 5, 1)]):
@@ -125,14 +122,14 @@ def test_rows_of_a_workbook_have_their_headers_and_what_a_person_sees(tmp_path: 
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1251"])
-def test_text_in_any_usual_encoding_is_read(encoding: str, tmp_path: Path) -> None:
+def test_text_in_any_usual_encoding_is_read(encoding, tmp_path):
     (tmp_path / "a.txt").write_text("Ёлку везут в 9:00.\n\nПриходите!", encoding)
     (tmp_path / "a.csv").write_text("\n".join(";".join(row) for row in TABLE), encoding)
     assert read_lines(tmp_path / "a.txt") == ["Ёлку везут в 9:00.", "Приходите!"]
     assert read_lines(tmp_path / "a.csv") == TABLE_LINES
 
 
-def test_what_is_too_long_is_cut_and_says_so(tmp_path: Path) -> None:
+def test_what_is_too_long_is_cut_and_says_so(tmp_path):
     (tmp_path / "a.txt").write_text("Строка журнала с числом 17.\n" * 200_000)
     (one,) = read_document(tmp_path / "a.txt", "a.txt")
     assert one.text.endswith(f"17.\n{CUT}")
@@ -142,24 +139,24 @@ def test_what_is_too_long_is_cut_and_says_so(tmp_path: Path) -> None:
     assert (texts[-2].text, texts[-1].text) == ("Page 500", CUT)
 
 
-def write_parts(path: Path, **parts: bytes) -> None:
+def write_parts(path, **parts):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
 
 
-def replace_part(path: Path, name: str, content: bytes) -> None:
+def replace_part(path, name, content):
     """Write a document with one part replaced."""
     with zipfile.ZipFile(path) as archive:
         parts = {part: archive.read(part) for part in archive.namelist()}
     write_parts(path, **parts | {name: content})
 
 
-def write_zip_bomb(path: Path) -> None:
+def write_zip_bomb(path):
     write_parts(path, **{"word/document.xml": bytes(200_000_000)})
 
 
-def write_nested_entities(path: Path) -> None:
+def write_nested_entities(path):
     docx.Document().save(str(path))
     entities = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
     body = '<w:body xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:p><w:r><w:t>&a11;</w:t></w:r></w:p></w:body>'
@@ -168,7 +165,7 @@ def write_nested_entities(path: Path) -> None:
     replace_part(path, "word/document.xml", f"{start}<w:document {namespace}>{body}</w:document>".encode())
 
 
-def write_locked_pdf(path: Path) -> None:
+def write_locked_pdf(path):
     """A PDF whose key nobody has."""
     write_pdf(path, [[(60, 800, "Secret")]])
     lock = b"/Encrypt << /Filter /Standard /V 1 /R 2 /O <%s> /U <%s> /P -44 >> /ID [<00> <00>] /Root" % (
@@ -178,13 +175,13 @@ def write_locked_pdf(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"/Root", lock))
 
 
-def write_locked_docx(path: Path) -> None:
+def write_locked_docx(path):
     path.write_bytes(
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504) + "EncryptedPackage".encode("utf-16-le") + bytes(512)
     )
 
 
-def write_half_a_docx(path: Path) -> None:
+def write_half_a_docx(path):
     docx.Document().save(str(path))
     path.write_bytes(path.read_bytes()[:9000])
 
@@ -204,9 +201,7 @@ def write_half_a_docx(path: Path) -> None:
         ("archive.docx", lambda path: write_parts(path, readme=b"text"), "unknown_type"),
     ],
 )
-def test_hostile_documents_end_in_a_problem(
-    name: str, write: Callable[[Path], object], problem: str, tmp_path: Path
-) -> None:
+def test_hostile_documents_end_in_a_problem(name, write, problem, tmp_path):
     write(tmp_path / name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UnreadableMedia) as caught:
@@ -216,7 +211,7 @@ def test_hostile_documents_end_in_a_problem(
 
 
 @pytest.mark.timeout(20)
-def test_nested_entities_are_not_expanded(tmp_path: Path) -> None:
+def test_nested_entities_are_not_expanded(tmp_path):
     write_nested_entities(tmp_path / "a.docx")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
@@ -228,7 +223,7 @@ def test_nested_entities_are_not_expanded(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_million_rows_are_cut_in_seconds(tmp_path: Path) -> None:
+def test_a_million_rows_are_cut_in_seconds(tmp_path):
     openpyxl.Workbook().save(tmp_path / "a.xlsx")
     rows = "".join(f'<row r="{n}"><c r="A{n}"><v>{n}</v></c></row>' for n in range(1, 1_048_577))
     sheet = (

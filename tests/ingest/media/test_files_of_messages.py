@@ -1,10 +1,5 @@
 """Which files of messages are read, live, exported and from the history; and the preview of a linked page."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from fake_mtproto_server import CHANNEL, CHAT_ID, START, make_message, serve
 from telethon import TelegramClient, functions, types
@@ -17,13 +12,13 @@ UNIX = int(START.timestamp())
 IDS = {"file_id": "f", "file_unique_id": "u"}
 
 
-def live(**fields: Any) -> MediaFile | None:
+def live(**fields):
     message = {"chat": {"id": CHAT_ID, "title": "Пекарня", "type": "channel"}, "message_id": 7, "date": UNIX, **fields}
     media = parse_live_post(message)[1].media
     return media.file if media else None
 
 
-def exported(folder: Path, **fields: Any) -> MediaFile | None:
+def exported(folder, **fields):
     message = {"id": 7, "type": "message", "date_unixtime": str(UNIX), "text": "", **fields}
     post = parse_exported_post(message, CHAT_ID, folder=folder)
     return post.media.file if post and post.media else None
@@ -49,14 +44,14 @@ def exported(folder: Path, **fields: Any) -> MediaFile | None:
         ({"voice": {"file_id": 7, "file_unique_id": None, "duration": "12"}}, None),
     ],
 )
-def test_which_live_files_are_read(fields: dict[str, Any], kind: str | None) -> None:
+def test_which_live_files_are_read(fields, kind):
     found = live(**fields)
     assert (found.kind if found else None) == kind
     if found:
         assert (found.id, found.locator) == ("bot:u", "f")
 
 
-def test_an_exported_file_is_found_in_the_folder_of_the_export(tmp_path: Path) -> None:
+def test_an_exported_file_is_found_in_the_folder_of_the_export(tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos/photo_1.jpg").write_bytes(b"1234")
     found = exported(tmp_path, photo="photos/photo_1.jpg")
@@ -76,7 +71,7 @@ def test_an_exported_file_is_found_in_the_folder_of_the_export(tmp_path: Path) -
         "x" * 5000 + ".txt",
     ],
 )
-def test_no_file_outside_the_export_is_read(tmp_path: Path, path: str) -> None:
+def test_no_file_outside_the_export_is_read(tmp_path, path):
     folder = tmp_path / "export"
     (folder / "files").mkdir(parents=True)
     (tmp_path / "secret.txt").write_text("secret")
@@ -90,7 +85,7 @@ PAGE_PREVIEW = types.WebPage(
 )  # fmt: skip
 
 
-def test_the_preview_of_a_page_is_read_from_the_history() -> None:
+def test_the_preview_of_a_page_is_read_from_the_history():
     message = make_message(7, "https://bread.example/x", media=types.MessageMediaWebPage(PAGE_PREVIEW))
     post = convert_message(message, CHANNEL, {})
     assert post and post.media is None
@@ -102,11 +97,11 @@ SIZES = [types.PhotoSize("x", 800, 600, 9)]
 PHOTO = types.MessageMediaPhoto(photo=types.Photo(555, 2, b"r", START, SIZES, 2))
 
 
-async def test_a_file_of_the_history_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_of_the_history_is_downloaded(tmp_path, monkeypatch):
     server = serve(monkeypatch)
     server.messages = {7: make_message(7, media=PHOTO), 8: make_message(8)}
 
-    async def send(_: TelegramClient, __: object, request: Any, **___: Any) -> Any:
+    async def send(_, __, request, **___):
         assert isinstance(request, functions.upload.GetFileRequest)
         return types.upload.File(types.storage.FileJpeg(), UNIX, b"\xff\xd8picture" if request.offset == 0 else b"")
 

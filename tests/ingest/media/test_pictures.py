@@ -1,13 +1,9 @@
 """Text of pictures, read by the real tesseract from pictures that are drawn here."""
 
-from __future__ import annotations
-
 import io
 import random
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,9 +21,7 @@ FONT = next(Path("/usr/share/fonts").rglob("DejaVuSans.ttf"), None) or "DejaVuSa
 MENU = [("Борщ с пампушками", "340 ₽"), ("Чай облепиховый", "210 ₽"), ("Пирог с вишней", "185 ₽"), ("Морс", "120 ₽")]
 
 
-def draw_cells(
-    rows: list[list[str]], columns: tuple[int, ...] = (60, 700), *, dark: bool = False, size: int = 32
-) -> Image.Image:
+def draw_cells(rows, columns=(60, 700), *, dark=False, size=32):
     paper, ink = ((20, 30, 40), (240, 240, 240)) if dark else ((250, 246, 235), (30, 25, 20))
     picture = Image.new(
         "RGB", (max(columns) + 260 if len(columns) > 1 and columns[0] < columns[1] else 900, len(rows) * 60 + 80), paper
@@ -39,45 +33,45 @@ def draw_cells(
     return picture
 
 
-def read(picture: Image.Image, folder: Path, quality: int = 90, **options: Any) -> list[str]:
+def read(picture, folder, quality=90, **options):
     path = folder / "picture.jpg"
     picture.save(path, "JPEG", quality=quality, **options)
     return [line for one in read_picture(path) for line in one.text.split("\n")]
 
 
-def turn(picture: Image.Image) -> Image.Image:
+def turn(picture):
     return picture.rotate(4, Image.Resampling.BICUBIC, expand=True, fillcolor=(250, 246, 235))
 
 
-def view_from_the_side(picture: Image.Image) -> Image.Image:
+def view_from_the_side(picture):
     width, height = picture.size
     corners = (-20, -10, 10, height + 15, width + 20, height - 10, width - 10, 30)
     return picture.transform(picture.size, Image.Transform.QUAD, corners, Image.Resampling.BICUBIC)
 
 
-def darken(picture: Image.Image) -> Image.Image:
+def darken(picture):
     shadow = np.linspace(0.7, 0.25, picture.width)[None, :, None]
     noise = np.random.default_rng(1).normal(0, 5, (picture.height, picture.width, 3))
     return Image.fromarray((np.asarray(picture) * shadow + noise).clip(0, 255).astype(np.uint8))
 
 
-def blur(picture: Image.Image) -> Image.Image:
+def blur(picture):
     return picture.filter(ImageFilter.GaussianBlur(1.2))
 
 
-def shrink(picture: Image.Image) -> Image.Image:
+def shrink(picture):
     return picture.resize((picture.width // 2, picture.height // 2), Image.Resampling.LANCZOS)
 
 
 @needs_tesseract
 @pytest.mark.parametrize("damage", [Image.Image.copy, turn, view_from_the_side, darken, blur, shrink])
-def test_a_price_stands_in_the_line_of_its_name(damage: Callable[[Image.Image], Image.Image], tmp_path: Path) -> None:
+def test_a_price_stands_in_the_line_of_its_name(damage, tmp_path):
     lines = read(damage(draw_cells([list(row) for row in MENU])), tmp_path, quality=60)
     assert lines == [f"{name} {price}" for name, price in MENU]
 
 
 @needs_tesseract
-def test_a_dark_screenshot_and_a_transparent_picture_are_read(tmp_path: Path) -> None:
+def test_a_dark_screenshot_and_a_transparent_picture_are_read(tmp_path):
     rows = [["Встреча у фонтана в 17:40"], ["Сбор 350 рублей"]]
     assert read(draw_cells(rows, dark=True), tmp_path) == [row[0] for row in rows]
     letters = Image.new("RGBA", (800, 120), (0, 0, 0, 0))
@@ -87,7 +81,7 @@ def test_a_dark_screenshot_and_a_transparent_picture_are_read(tmp_path: Path) ->
 
 
 @needs_tesseract
-def test_a_photo_on_its_side_is_turned_as_its_camera_says(tmp_path: Path) -> None:
+def test_a_photo_on_its_side_is_turned_as_its_camera_says(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 90° to the right
     sideways = draw_cells([list(row) for row in MENU]).transpose(Image.Transpose.ROTATE_90)
@@ -95,7 +89,7 @@ def test_a_photo_on_its_side_is_turned_as_its_camera_says(tmp_path: Path) -> Non
 
 
 @needs_tesseract
-def test_rows_under_a_day_are_read_with_the_day(tmp_path: Path) -> None:
+def test_rows_under_a_day_are_read_with_the_day(tmp_path):
     rows = [["Среда"], ["10:00", "Керамика"], ["12:30", "Хор"], ["Суббота"], ["9:15", "Рисование"], ["11:45", "Хор"]]
     assert read(draw_cells(rows, (60, 320), size=40), tmp_path) == [
         "Среда: 10:00 Керамика",
@@ -106,7 +100,7 @@ def test_rows_under_a_day_are_read_with_the_day(tmp_path: Path) -> None:
 
 
 @needs_tesseract
-def test_cells_of_a_timetable_are_read_with_their_headers(tmp_path: Path) -> None:
+def test_cells_of_a_timetable_are_read_with_their_headers(tmp_path):
     rows = [["Время", "Вторник", "Четверг"], ["10:00", "Хор", "Бассейн"], ["18:30", "Шахматы", "Хор"]]
     assert read(draw_cells(rows, (60, 320, 640)), tmp_path) == [
         "Время: 10:00, Вторник: Хор, Четверг: Бассейн",
@@ -115,13 +109,13 @@ def test_cells_of_a_timetable_are_read_with_their_headers(tmp_path: Path) -> Non
 
 
 @needs_tesseract
-def test_far_cells_stay_with_their_row(tmp_path: Path) -> None:
+def test_far_cells_stay_with_their_row(tmp_path):
     rows = [["Понедельник", "закрыто"], ["Вторник", "18:30"], ["Пятница", "20:00 и 22:00"], ["Суббота", "19:00"]]
     assert read(draw_cells(rows, (60, 700), size=34), tmp_path) == [" ".join(row) for row in rows]
 
 
 @needs_tesseract
-def test_a_table_with_rules_is_read(tmp_path: Path) -> None:
+def test_a_table_with_rules_is_read(tmp_path):
     rows = [["Время", "Понедельник", "Среда"], ["9:00", "Йога", "Плавание"], ["18:30", "Бокс", "Йога"]]
     picture = draw_cells(rows, (60, 300, 640))
     pen = ImageDraw.Draw(picture)
@@ -135,7 +129,7 @@ def test_a_table_with_rules_is_read(tmp_path: Path) -> None:
 
 
 @needs_tesseract
-def test_two_columns_of_a_menu_are_read_one_after_the_other(tmp_path: Path) -> None:
+def test_two_columns_of_a_menu_are_read_one_after_the_other(tmp_path):
     left = [["Борщ с мясом", "340"], ["Солянка", "360"], ["Окрошка", "290"]]
     right = [["Чай чёрный", "110"], ["Кофе", "150"], ["Компот", "90"]]
     rows = [one + other for one, other in zip(left, right, strict=True)]
@@ -144,14 +138,14 @@ def test_two_columns_of_a_menu_are_read_one_after_the_other(tmp_path: Path) -> N
 
 
 @needs_tesseract
-def test_a_wrapped_sentence_is_one_line(tmp_path: Path) -> None:
+def test_a_wrapped_sentence_is_one_line(tmp_path):
     rows = [["Занятий не будет до пятницы: в школе"], ["меняют окна."], ["Вход со двора."]]
     lines = read(draw_cells(rows, (60, 60), size=40), tmp_path)
     assert lines == ["Занятий не будет до пятницы: в школе меняют окна.", "Вход со двора."]
 
 
 @needs_tesseract
-def test_numbers_that_are_hard_to_read_are_marked_or_right(tmp_path: Path) -> None:
+def test_numbers_that_are_hard_to_read_are_marked_or_right(tmp_path):
     chance = random.Random(3)
     numbers = [str(chance.randrange(1000, 10_000)) for _ in range(24)]
     rows = [[f"Код {number}", f"Код {other}"] for number, other in zip(numbers[::2], numbers[1::2], strict=True)]
@@ -165,7 +159,7 @@ def test_numbers_that_are_hard_to_read_are_marked_or_right(tmp_path: Path) -> No
 
 
 @needs_tesseract
-def test_a_photo_without_writing_has_no_text(tmp_path: Path) -> None:
+def test_a_photo_without_writing_has_no_text(tmp_path):
     chance = np.random.default_rng(5)
     grass = Image.fromarray(chance.integers(0, 255, (60, 80, 3), dtype=np.uint8)).resize((1200, 900))
     stripes = Image.fromarray((np.sin(np.arange(900 * 1200) / 9).reshape(900, 1200) * 90 + 120).astype(np.uint8))
@@ -173,7 +167,7 @@ def test_a_photo_without_writing_has_no_text(tmp_path: Path) -> None:
         assert read(picture.convert("RGB"), tmp_path) == []
 
 
-def write_gif_of_many_pixels(path: Path) -> None:
+def write_gif_of_many_pixels(path):
     small = io.BytesIO()
     Image.new("1", (1, 1)).save(small, "GIF")
     data = bytearray(small.getvalue())
@@ -181,7 +175,7 @@ def write_gif_of_many_pixels(path: Path) -> None:
     path.write_bytes(data)
 
 
-def write_png_of_many_pixels(path: Path) -> None:
+def write_png_of_many_pixels(path):
     small = io.BytesIO()
     Image.new("1", (1, 1)).save(small, "PNG")
     data = bytearray(small.getvalue())
@@ -190,7 +184,7 @@ def write_png_of_many_pixels(path: Path) -> None:
     path.write_bytes(data)
 
 
-def write_half_a_jpeg(path: Path) -> None:
+def write_half_a_jpeg(path):
     whole = io.BytesIO()
     draw_cells([["Борщ", "340"]]).save(whole, "JPEG")
     path.write_bytes(whole.getvalue()[: len(whole.getvalue()) // 2])
@@ -208,21 +202,19 @@ def write_half_a_jpeg(path: Path) -> None:
         (lambda path: path.write_bytes(b""), "unknown_type"),
     ],
 )
-def test_hostile_pictures_end_in_a_problem(write: Callable[[Path], object], problem: str, tmp_path: Path) -> None:
+def test_hostile_pictures_end_in_a_problem(write, problem, tmp_path):
     write(tmp_path / "a.jpg")
     with pytest.raises(UnreadableMedia, match=f"^{problem}$"):
         read_picture(tmp_path / "a.jpg")
 
 
 @needs_tesseract
-def test_a_png_that_is_called_jpg_is_read(tmp_path: Path) -> None:
+def test_a_png_that_is_called_jpg_is_read(tmp_path):
     draw_cells([["Борщ с мясом", "340"]]).save(tmp_path / "a.jpg", "PNG")
     assert [one.text for one in read_picture(tmp_path / "a.jpg")] == ["Борщ с мясом 340"]
 
 
-def test_without_tesseract_or_its_russian_a_picture_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_tesseract_or_its_russian_a_picture_is_not_read(tmp_path, monkeypatch):
     draw_cells([["Борщ"]]).save(tmp_path / "a.png")
     program = tmp_path / "tesseract"
     program.write_text("#!/bin/sh\necho eng\n")

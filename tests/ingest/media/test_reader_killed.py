@@ -1,23 +1,16 @@
 """A reader of files that is killed again and again: every file is read, none twice, and nothing is left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import random
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from multiprocessing.context import ForkServerContext
-from multiprocessing.synchronize import Semaphore
-from pathlib import Path
 
 import pytest
 from sample_sizes import choose_size
 
 from ingest.media.reader import ExportFiles, MediaReader, remove_left_folders
 from rag_core.storage import Archive, channels, media, posts, visible_posts
-from rag_core.storage.media import WaitingFile
 from rag_core.types import DOCUMENT, Channel, Media, MediaFile, Post, PostKey
 
 START = datetime(2026, 3, 12, 12, tzinfo=UTC)
@@ -27,22 +20,22 @@ KILLS, FILES, CHAT = choose_size(30, 8), choose_size(1200, 320), -1001
 class CopiedFiles(ExportFiles):
     """Files that are fetched into the reader's folder first, as those of Telegram are."""
 
-    async def fetch(self, waiting: WaitingFile, folder: Path) -> Path:
+    async def fetch(self, waiting, folder):
         source = await super().fetch(waiting, folder)
         copied = folder / source.name
         copied.write_bytes(source.read_bytes())
         return copied
 
 
-async def read_files(folder: Path, on_file: Callable[[int], object] = lambda _: None) -> None:
+async def read_files(folder, on_file=lambda _: None):
     """Go on with the queue, as a bot does that was just started."""
     remove_left_folders(folder)
     archive = await Archive.open(folder)
 
-    async def list_kinds() -> frozenset[str]:
+    async def list_kinds():
         return frozenset({DOCUMENT})
 
-    async def find_no_model() -> None:
+    async def find_no_model():
         return None
 
     reader = MediaReader(archive, {"path": CopiedFiles()}, list_kinds, speech_model=find_no_model)
@@ -54,11 +47,11 @@ async def read_files(folder: Path, on_file: Callable[[int], object] = lambda _: 
         await archive.close()
 
 
-def read_until_killed(folder: Path, steps: Semaphore) -> None:
+def read_until_killed(folder, steps):
     asyncio.run(read_files(folder, lambda _: steps.release()))
 
 
-def kill_one(context: ForkServerContext, folder: Path, files: int, seconds: float) -> None:
+def kill_one(context, folder, files, seconds):
     """Kill a process some time after it has read so many files."""
     done = context.Semaphore(0)
     running = context.Process(target=read_until_killed, args=(folder, done))
@@ -70,7 +63,7 @@ def kill_one(context: ForkServerContext, folder: Path, files: int, seconds: floa
 
 
 @pytest.mark.slow
-async def test_every_file_is_read_once_after_many_kills(tmp_path: Path) -> None:
+async def test_every_file_is_read_once_after_many_kills(tmp_path):
     archive, exported = await Archive.open(tmp_path / "data"), tmp_path / "export"
     exported.mkdir()
     names = [f"list_{n}.txt" for n in range(FILES)]

@@ -1,9 +1,6 @@
 """Voices: real speech by real Whisper, with its second; and files that are none."""
 
-from __future__ import annotations
-
 import wave
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -15,7 +12,6 @@ from model_check.spoken_notes import ENGLISH, RUSSIAN, can_speak, compute_word_e
 
 from ingest.media import UnreadableMedia
 from ingest.media.voices import read_voice
-from rag_core.types import MediaText
 
 pytestmark = pytest.mark.slow
 
@@ -24,15 +20,12 @@ SENTENCES = {"en": ENGLISH, "ru": RUSSIAN}
 MAX_WORD_ERROR_RATE = {"en": 0.25, "ru": 0.45}
 
 
-Note = tuple[Path, list[float]]
-
-
 @pytest.fixture(scope="session")
-def make_note(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Note]:
+def make_note(tmp_path_factory):
     """A recording of the sentences of a language, and the second at which each begins."""
 
     @cache
-    def make(language: str, suffix: str = ".oga") -> Note:
+    def make(language, suffix=".oga"):
         if not can_speak(language):
             pytest.skip(f"no synthesizer speaks {language} here")
         folder = tmp_path_factory.mktemp("note")
@@ -43,9 +36,7 @@ def make_note(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Note]:
 
 
 @pytest.mark.parametrize(("language", "suffix"), [("en", ".oga"), ("en", ".mp4"), ("ru", ".oga")])
-def test_what_is_said_is_read_by_sentence_with_its_second(
-    speech_model: Path, make_note: Callable[..., Note], language: str, suffix: str
-) -> None:
+def test_what_is_said_is_read_by_sentence_with_its_second(speech_model, make_note, language, suffix):
     note, starts = make_note(language, suffix)
     texts = read_voice(note, speech_model)
     recognized = " ".join(one.text for one in texts)
@@ -58,7 +49,7 @@ def test_what_is_said_is_read_by_sentence_with_its_second(
     assert places == sorted(places)
 
 
-def test_another_language_is_not_written_down_as_russian_or_english(speech_model: Path, tmp_path: Path) -> None:
+def test_another_language_is_not_written_down_as_russian_or_english(speech_model, tmp_path):
     if not can_speak("en"):
         pytest.skip("espeak-ng is not here")
     wav = speak("Guten Morgen, heute ist das Wetter sehr schön, wir gehen in den Park.", "de", tmp_path / "de.wav")
@@ -66,7 +57,7 @@ def test_another_language_is_not_written_down_as_russian_or_english(speech_model
         read_voice(wav, speech_model)
 
 
-def write_wav(path: Path, samples: np.ndarray, rate: int = 16_000) -> Path:
+def write_wav(path, samples, rate=16_000):
     with wave.open(str(path), "wb") as out:
         out.setnchannels(1)
         out.setsampwidth(2)
@@ -84,34 +75,34 @@ TUNE = [np.sin(2 * np.pi * pitch * SECOND[:8000]) * np.exp(-4 * SECOND[:8000]) f
     [np.zeros(10), np.zeros(160_000), np.random.default_rng(1).normal(0, 3000, 160_000), 8000 * np.concatenate(TUNE)],
     ids=["an instant", "silence", "noise", "a tune"],
 )
-def test_where_nobody_speaks_nothing_is_read(tmp_path: Path, samples: np.ndarray) -> None:
+def test_where_nobody_speaks_nothing_is_read(tmp_path, samples):
     assert read_voice(write_wav(tmp_path / "note.wav", samples), NO_MODEL) == []
 
 
 @pytest.mark.parametrize("loudness", [2.0, 4.0])
-def test_of_speech_that_noise_drowns_nothing_is_made_up(speech_model: Path, tmp_path: Path, loudness: float) -> None:
+def test_of_speech_that_noise_drowns_nothing_is_made_up(speech_model, tmp_path, loudness):
     if not can_speak("en"):
         pytest.skip("espeak-ng is not here")
     with wave.open(str(speak(ENGLISH[0], "en", tmp_path / "clear.wav"))) as clear:
         rate, samples = clear.getframerate(), np.frombuffer(clear.readframes(clear.getnframes()), np.int16) / 8.0
     noise = np.random.default_rng(2).normal(0, loudness * samples.std(), len(samples))
-    note, texts = write_wav(tmp_path / "note.wav", samples + noise, rate), list[MediaText]()
+    note, texts = write_wav(tmp_path / "note.wav", samples + noise, rate), []
     with suppress(UnreadableMedia):  # of another language
         texts = read_voice(note, speech_model)
     assert not texts
 
 
-def make_bytes(content: bytes) -> Callable[[Path], None]:
+def make_bytes(content):
     return lambda path: path.write_bytes(content) and None
 
 
-def make_list_of_files(path: Path) -> None:
+def make_list_of_files(path):
     """A list in FFmpeg's own format that opens another file of this machine."""
     write_wav(path.with_name("secret.wav"), np.zeros(16_000))
     path.write_text("ffconcat version 1.0\nfile secret.wav\n")
 
 
-def make_ten_hours(path: Path) -> None:
+def make_ten_hours(path):
     """Ten hours of silence that take no room on the disk."""
     write_wav(path, np.zeros(0), 8000)
     size = 10 * 3600 * 8000 * 2
@@ -122,7 +113,7 @@ def make_ten_hours(path: Path) -> None:
             file.write(value.to_bytes(4, "little"))
 
 
-def make_unsaid_length(path: Path) -> None:
+def make_unsaid_length(path):
     """Half an hour and more of which the container does not say how long it is, as of a live stream."""
     with av.open(str(path), "w", format="matroska", options={"live": "1"}) as target:
         stream = target.add_stream("pcm_s16le", 8000, layout="mono")
@@ -132,7 +123,7 @@ def make_unsaid_length(path: Path) -> None:
             target.mux(stream.encode(frame))
 
 
-def make_silent_film(path: Path) -> None:
+def make_silent_film(path):
     with av.open(str(path), "w", format="mp4") as target:
         video = target.add_stream("mpeg4", 5, width=64, height=64, pix_fmt="yuv420p")
         for _ in range(5):
@@ -154,16 +145,14 @@ def make_silent_film(path: Path) -> None:
     ],
     ids=["nothing", "words", "damaged", "false header", "a list of files", "no sound", "ten hours", "unsaid length"],
 )
-def test_a_hostile_file_ends_with_the_problem(tmp_path: Path, make: Callable[[Path], None], problem: str) -> None:
+def test_a_hostile_file_ends_with_the_problem(tmp_path, make, problem):
     make(path := tmp_path / "note.oga")
     with pytest.raises(UnreadableMedia, match=f"^{problem}$"):
         read_voice(path, NO_MODEL)
 
 
 @pytest.mark.parametrize("marred", [False, True], ids=["broken off", "wrong bytes"])
-def test_a_damaged_recording_is_read_as_far_as_it_is_whole(
-    speech_model: Path, make_note: Callable[..., Note], marred: bool, tmp_path: Path
-) -> None:
+def test_a_damaged_recording_is_read_as_far_as_it_is_whole(speech_model, make_note, marred, tmp_path):
     note, starts = make_note("en")
     data = note.read_bytes()
     half = len(data) // 2

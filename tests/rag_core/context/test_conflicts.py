@@ -1,9 +1,6 @@
 """Posts that disagree are both given, with their days, and which is newer; posts about other things are left alone."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -14,13 +11,13 @@ PRICE = "How much does a ferry ticket cost?"
 
 
 @pytest.fixture
-async def disagreeing(library: Any, make_post: Any) -> Any:
+async def disagreeing(library, make_post):
     """The harbour says twelve euros in April, and fifteen at the end of May."""
     await library.keep(make_post(7, "A ferry ticket costs fifteen euros now.", chat=library.harbour, days=90))
     return library
 
 
-async def test_both_are_given_with_their_days_the_further_one_word_for_word(disagreeing: Any) -> None:
+async def test_both_are_given_with_their_days_the_further_one_word_for_word(disagreeing):
     found = await disagreeing.ask(PRICE)
     texts = [sentence.text for sentence in found.sentences]
     assert sum("twelve euros" in text for text in texts) == 1
@@ -33,7 +30,7 @@ async def test_both_are_given_with_their_days_the_further_one_word_for_word(disa
 
 
 @pytest.mark.parametrize("question", [PRICE, "When does the ferry to Owl Island leave?"])
-async def test_where_nothing_disagrees_nothing_is_added(library: Any, make_post: Any, question: str) -> None:
+async def test_where_nothing_disagrees_nothing_is_added(library, make_post, question):
     # what the asker may not read disagrees with nothing
     await library.keep(make_post(7, "A ferry ticket costs fifteen euros now.", chat=library.safe, days=90))
     found = await library.ask(question)
@@ -56,9 +53,7 @@ async def test_where_nothing_disagrees_nothing_is_added(library: Any, make_post:
         ("How many seats are there in the red hall?", "The red hall has 90 seats.", "The green hall has 120 seats."),
     ],
 )
-async def test_posts_of_other_things_or_years_do_not_disagree(
-    library: Any, make_post: Any, question: str, one: str, other: str
-) -> None:
+async def test_posts_of_other_things_or_years_do_not_disagree(library, make_post, question, one, other):
     await library.keep(
         make_post(7, one, chat=library.harbour, days=90), make_post(8, other, chat=library.kiln, days=300)
     )
@@ -67,7 +62,7 @@ async def test_posts_of_other_things_or_years_do_not_disagree(
     assert not any("otherwise" in sentence.text for sentence in found.sentences)
 
 
-def test_which_is_newer_is_said_in_both_languages() -> None:
+def test_which_is_newer_is_said_in_both_languages():
     later, hours = DAY + timedelta(days=9), DAY + timedelta(hours=3)
     assert [format_conflict(*pair, "en") for pair in ((DAY, later), (later, DAY), (DAY, hours))] == [
         "But a newer post, of 12 March 2025, says otherwise:",

@@ -1,8 +1,4 @@
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -10,31 +6,27 @@ from ingest.copies import CopyIndexer
 from rag_core.context.evidence import gather_evidence
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import near_duplicates, posts
-from rag_core.types import Hit, Origin, Passage, Post, PostKey, Viewer
-
-MakePost = Callable[..., Post]
+from rag_core.types import Hit, Origin, Passage, PostKey, Viewer
 
 BRIDGE = "The drawbridge over the canal closes at midnight and opens again at six."
 MORE = f"{BRIDGE} Bring a lamp."
 
 
-async def keep(library: Any, *kept: Post) -> None:
+async def keep(library, *kept):
     await library.keep(*kept)
     await CopyIndexer(library.rag.archive).catch_up()
 
 
-def hit(post: Post, score: float = 1.0) -> Hit:
+def hit(post, score=1.0):
     return Hit(Passage(post.key, 0, "", post.text, 0, len(post.text), post.date, None, post.origin), score, "lexical")
 
 
-async def gathered_from(library: Any, *hits: Hit, see: tuple[int, ...] | None = None) -> list[Passage]:
+async def gathered_from(library, *hits, see=None):
     viewer = Viewer(1, frozenset(see or (library.harbour, library.kiln, library.safe)))
     return [source.passage for source in (await gather_evidence(hits, viewer, library.rag)).sources]
 
 
-async def test_copies_are_told_though_no_leg_brought_them_up_and_the_earliest_is_cited(
-    library: Any, make_post: MakePost
-) -> None:
+async def test_copies_are_told_though_no_leg_brought_them_up_and_the_earliest_is_cited(library, make_post):
     first = make_post(50, f"{BRIDGE}\n\nSubscribe to @harbour_news", chat=library.harbour, days=1)
     second = make_post(51, f"🔥 {BRIDGE}", chat=library.kiln, days=2)
     third = make_post(52, BRIDGE, chat=library.safe, days=3)
@@ -60,8 +52,8 @@ CLOSED = "The pottery on the hill is closed tomorrow because of the marathon."
     ],
 )
 async def test_near_copies_are_one_source_and_other_facts_or_weeks_are_not(
-    library: Any, make_post: MakePost, first: str, second: str, later: int, cited: list[Any]
-) -> None:
+    library, make_post, first, second, later, cited
+):
     kept = make_post(50, first, chat=library.harbour), make_post(51, second, chat=library.kiln, days=later)
     await keep(library, *kept)
     for hits in ((hit(kept[1], 2.0), hit(kept[0])), (hit(kept[1]),)):
@@ -71,9 +63,7 @@ async def test_near_copies_are_one_source_and_other_facts_or_weeks_are_not(
         assert found[0].text == second
 
 
-async def test_of_nearly_the_same_the_original_is_cited_where_it_holds_the_words(
-    library: Any, make_post: MakePost
-) -> None:
+async def test_of_nearly_the_same_the_original_is_cited_where_it_holds_the_words(library, make_post):
     first = make_post(50, MORE, chat=library.harbour, days=0)
     shorter = make_post(51, BRIDGE, chat=library.kiln, days=1)
     later = make_post(52, BRIDGE, chat=library.safe, days=2)
@@ -85,9 +75,7 @@ async def test_of_nearly_the_same_the_original_is_cited_where_it_holds_the_words
 
 
 @pytest.mark.parametrize("days", [-10, 10])
-async def test_a_copy_in_a_closed_channel_is_not_shown_not_counted_and_not_the_original(
-    library: Any, make_post: MakePost, days: int
-) -> None:
+async def test_a_copy_in_a_closed_channel_is_not_shown_not_counted_and_not_the_original(library, make_post, days):
     ours = make_post(51, BRIDGE, chat=library.harbour)
     theirs = make_post(50, f"{BRIDGE}\n\nVault. Subscribe", chat=library.safe, days=days)
     forward = make_post(52, BRIDGE, chat=library.safe, days=days, origin=Origin("Harbour News", library.harbour, 51))
@@ -105,7 +93,7 @@ async def test_a_copy_in_a_closed_channel_is_not_shown_not_counted_and_not_the_o
     assert sum(map(len, everything.copies.values())) >= 2
 
 
-async def test_an_answer_cites_the_original_and_names_its_copies(library: Any, make_post: MakePost) -> None:
+async def test_an_answer_cites_the_original_and_names_its_copies(library, make_post):
     first = make_post(50, BRIDGE, chat=library.kiln, days=1)
     await keep(library, first, make_post(51, f"{BRIDGE} https://t.me/pech_i_glina/50", chat=library.harbour, days=2))
     answer = await library.ask("When does the drawbridge over the canal close?")
@@ -114,7 +102,7 @@ async def test_an_answer_cites_the_original_and_names_its_copies(library: Any, m
     assert first.text[answer.sentences[0].citations[0].start :].startswith(answer.sentences[0].text)
 
 
-async def test_a_forward_is_the_original_only_where_nobody_knows_its_post(library: Any, make_post: MakePost) -> None:
+async def test_a_forward_is_the_original_only_where_nobody_knows_its_post(library, make_post):
     source = make_post(50, BRIDGE, chat=library.harbour, days=5)
     early = make_post(51, BRIDGE, chat=library.kiln, days=1, origin=Origin("Harbour News", library.harbour, 50))
     await keep(library, source, early)
@@ -126,7 +114,7 @@ async def test_a_forward_is_the_original_only_where_nobody_knows_its_post(librar
     assert cited.key == stranger.key
 
 
-async def test_what_is_new_or_was_edited_just_now_is_judged_by_its_words(library: Any, make_post: MakePost) -> None:
+async def test_what_is_new_or_was_edited_just_now_is_judged_by_its_words(library, make_post):
     first, second = make_post(50, BRIDGE, chat=library.harbour), make_post(51, BRIDGE, chat=library.kiln, days=1)
     await keep(library, first, second)
     new = make_post(52, BRIDGE, chat=library.safe, days=2)
@@ -138,7 +126,7 @@ async def test_what_is_new_or_was_edited_just_now_is_judged_by_its_words(library
     assert [(passage.key, passage.copies) for passage in cited] == [(edited.key, ()), (first.key, ())]
 
 
-async def test_parts_of_a_long_post_stay_apart(library: Any, make_post: MakePost) -> None:
+async def test_parts_of_a_long_post_stay_apart(library, make_post):
     text = f"{BRIDGE}\n\nTickets for the night boat are sold at the lock house."
     kept = [make_post(50, text, chat=library.harbour), make_post(51, text, chat=library.kiln, days=1)]
     await keep(library, *kept)
@@ -155,13 +143,11 @@ async def test_parts_of_a_long_post_stay_apart(library: Any, make_post: MakePost
     ]
 
 
-async def test_an_archive_that_cannot_say_which_are_copies_is_a_shortfall(
-    library: Any, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_archive_that_cannot_say_which_are_copies_is_a_shortfall(library, make_post, monkeypatch):
     first = make_post(50, BRIDGE, chat=library.harbour, days=1)
     await keep(library, first, make_post(51, BRIDGE, chat=library.kiln, days=2))
 
-    async def down(*_: object) -> None:
+    async def down(*_):
         raise ArchiveUnavailable("The disk is gone.")
 
     monkeypatch.setattr(near_duplicates, "fetch_copies", down)
@@ -170,7 +156,7 @@ async def test_an_archive_that_cannot_say_which_are_copies_is_a_shortfall(
     assert [shortfall.stage for shortfall in answer.shortfalls] == ["copies"]
 
 
-async def test_a_removed_post_is_no_copy_at_once(library: Any, make_post: MakePost) -> None:
+async def test_a_removed_post_is_no_copy_at_once(library, make_post):
     first, second = make_post(50, BRIDGE, chat=library.harbour), make_post(51, BRIDGE, chat=library.kiln, days=1)
     await keep(library, first, second)
     await posts.mark_posts_deleted(library.rag.archive, [first.key], how="test")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,20 +9,20 @@ from rag_core.types import Hit, Origin, Passage, PostKey
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 
 
-def hit(number: int, text: str, score: float = 1.0, *, chat: int = -1, days: int = 0, origin: str = "") -> Hit:
+def hit(number, text, score=1.0, *, chat=-1, days=0, origin=""):
     source = Origin(origin) if origin else None
     key = PostKey(chat, number)
     return Hit(Passage(key, 0, "", text, 0, len(text), DAY + timedelta(days=days), None, source), score, "lexical")
 
 
-def test_sources_are_numbered_from_one_in_the_order_of_the_hits() -> None:
+def test_sources_are_numbered_from_one_in_the_order_of_the_hits():
     evidence = compose_evidence([hit(n, f"text {n}", 10.0 - n) for n in range(20)])
     assert [s.number for s in evidence.sources] == list(range(1, MAX_SOURCES + 1))
     assert [s.passage.key.message_id for s in evidence.sources] == list(range(MAX_SOURCES))
     assert evidence.sources[2].passage.text == "text 2"
 
 
-def test_the_original_stands_for_its_forwards_with_the_score_of_the_best() -> None:
+def test_the_original_stands_for_its_forwards_with_the_score_of_the_best():
     forward = hit(5, "Мост закрыт!", 9.0, chat=-2, days=-1, origin="Гавань")
     original, copy = hit(1, "Мост закрыт", 7.0), hit(8, "мост  ЗАКРЫТ https://t.me/a/1 @harbour", 3.0, chat=-3, days=4)
     (source,) = compose_evidence([forward, copy, original]).sources
@@ -34,7 +32,7 @@ def test_the_original_stands_for_its_forwards_with_the_score_of_the_best() -> No
 
 
 @pytest.mark.parametrize("text", ["", "🔥", "https://t.me/a/1", "@harbour"])
-def test_posts_without_words_are_no_copies_of_each_other(text: str) -> None:
+def test_posts_without_words_are_no_copies_of_each_other(text):
     evidence = compose_evidence([hit(1, text), hit(2, text)])
     assert len(evidence.sources) == 2
     assert not any(source.passage.copies for source in evidence.sources)
@@ -51,8 +49,6 @@ def test_posts_without_words_are_no_copies_of_each_other(text: str) -> None:
         (Origin("Elsewhere", -9, 1), 2),
     ],
 )
-def test_the_earliest_is_the_original_and_a_forward_only_of_a_post_nobody_knows(
-    origin: Origin | None, first: int
-) -> None:
+def test_the_earliest_is_the_original_and_a_forward_only_of_a_post_nobody_knows(origin, first):
     copies = [PostCopy(PostKey(-1, 1), DAY, None, b""), PostCopy(PostKey(-2, 2), DAY - timedelta(days=1), origin, b"")]
     assert order_copies(copies)[0].key.message_id == first

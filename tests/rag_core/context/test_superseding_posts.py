@@ -1,9 +1,5 @@
 """Successors: a later post of the channel that corrects an older one by other words than the question's."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from rag_core.context.conflicts import estimate_succession
@@ -21,7 +17,7 @@ QUESTION = "what date is the honey day fair?"
 
 
 @pytest.fixture
-async def village(empty_library: Any, make_post: Any) -> Any:
+async def village(empty_library, make_post):
     """A channel of a village, in which the correction comes a week after the announcement."""
     key = {"chat": empty_library.harbour}
     posts = [make_post(n, text, days=n, **key) for n, text in enumerate(OTHERS, 3)]
@@ -29,7 +25,7 @@ async def village(empty_library: Any, make_post: Any) -> Any:
     return empty_library
 
 
-async def test_a_later_post_that_corrects_comes_before_what_it_corrects(village: Any) -> None:
+async def test_a_later_post_that_corrects_comes_before_what_it_corrects(village):
     answer = await village.ask(QUESTION)
     assert "16 August" in answer.sentences[0].text
     assert "14 August" in " ".join(sentence.text for sentence in answer.sentences[1:])
@@ -37,7 +33,7 @@ async def test_a_later_post_that_corrects_comes_before_what_it_corrects(village:
     assert len({source.number for source in answer.found}) == len(answer.found)
 
 
-async def test_a_correction_of_another_channel_corrects_nothing(empty_library: Any, make_post: Any) -> None:
+async def test_a_correction_of_another_channel_corrects_nothing(empty_library, make_post):
     await empty_library.keep(
         make_post(1, OLD, chat=empty_library.harbour), make_post(2, NEW, days=1, chat=empty_library.safe)
     )
@@ -47,13 +43,13 @@ async def test_a_correction_of_another_channel_corrects_nothing(empty_library: A
     assert both.posts()[0] == PostKey(empty_library.harbour, 1)
 
 
-async def test_what_came_before_is_no_successor(empty_library: Any, make_post: Any) -> None:
+async def test_what_came_before_is_no_successor(empty_library, make_post):
     key = {"chat": empty_library.harbour}
     await empty_library.keep(make_post(1, NEW, **key), make_post(2, OLD, days=1, **key))
     assert (await empty_library.ask(QUESTION)).posts()[0] == PostKey(empty_library.harbour, 2)
 
 
-def test_the_first_short_post_about_the_same_that_changes_a_value_is_the_likeliest() -> None:
+def test_the_first_short_post_about_the_same_that_changes_a_value_is_the_likeliest():
     weights = {"fair": 5.0, "honey": 6.0, "squar": 4.0}
     likely = estimate_succession(OLD, NEW, 0, weights, 0.5)
     assert likely > estimate_succession(OLD, NEW, 3, weights, 0.5)

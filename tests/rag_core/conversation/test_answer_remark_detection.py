@@ -1,7 +1,5 @@
 """Remarks about an answer are told by kind, and what asks something of the posts is no remark."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -37,12 +35,12 @@ what is the point?
 
 
 @pytest.mark.parametrize("kind", REMARKS)
-def test_a_remark_is_told_by_kind(kind: AnswerRemark) -> None:
+def test_a_remark_is_told_by_kind(kind):
     told = {text: detect_answer_remark(text) for text in REMARKS[kind].split("|")}
     assert told == dict.fromkeys(told, kind)
 
 
-def test_what_names_something_or_asks_for_something_else_is_no_remark() -> None:
+def test_what_names_something_or_asks_for_something_else_is_no_remark():
     texts = [*OTHERS.strip().replace("\n", "|").split("|"), "", "?!", "…" * 300]
     assert [text for text in texts if detect_answer_remark(text)] == []
 
@@ -52,7 +50,7 @@ def test_what_names_something_or_asks_for_something_else_is_no_remark() -> None:
     ("name", "least"),
     [("remarks", 0.95), ("remarks2", 0.64), ("remarks3", 0.85), ("remarks4", 0.78), ("../dialogues2/remarks", 1.0)],
 )
-def test_most_remarks_are_read_and_no_question_is_taken_for_one(name: str, least: float) -> None:
+def test_most_remarks_are_read_and_no_question_is_taken_for_one(name, least):
     rows = [json.loads(line) for line in (SETS / f"{name}.jsonl").read_text("utf-8").splitlines()]
     read, all_rows = Counter[str](), Counter[str]()
     for row in rows:
@@ -64,7 +62,7 @@ def test_most_remarks_are_read_and_no_question_is_taken_for_one(name: str, least
     assert not [r["text"] for r in rows if r["kind"] == "question" and detect_answer_remark(r["text"])]
 
 
-def test_no_question_of_any_set_is_taken_for_a_remark(shared_data: Path) -> None:
+def test_no_question_of_any_set_is_taken_for_a_remark(shared_data):
     files = [*(shared_data / "people").rglob("queries.jsonl"), shared_data / "xquad" / "queries.jsonl"]
     files += (shared_data / "people" / "talk.jsonl", *SETS.parent.rglob("queries.jsonl"))
     files = [file for file in files if "validation7" not in file.parts]  # nobody reads it

@@ -1,12 +1,9 @@
 """Follow-ups by rules: thirty dialogues that were written before the rules, and questions that are none."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,21 +20,21 @@ NOW = datetime.fromisoformat("2025-06-20T10:00:00+03:00")
 MOST_WRONG = 3
 
 
-def resolved(dialogue: dict[str, Any]) -> str:
+def resolved(dialogue):
     """The follow-up as it stands alone; each turn before it is resolved in its order."""
-    now, turns = datetime.fromisoformat(dialogue["asked_at"]), list[ConversationTurn]()
+    now, turns = datetime.fromisoformat(dialogue["asked_at"]), []
     for turn in dialogue["turns"]:
         turns.append(ConversationTurn(rewrite_by_rules(turn["question"], turns, now).text, tuple(turn["entities"])))
     return rewrite_by_rules(dialogue["follow_up"], turns, now).text
 
 
-def holds(text: str, begins: str, *, whole: bool) -> bool:
+def holds(text, begins, *, whole):
     low, words = text.lower().replace("ё", "е"), begins.lower()
     ends = r"(?!\w)" if whole and len(words) < 5 else ""
     return bool(re.search(rf"(?<!\w){re.escape(words)}{ends}", low))
 
 
-def wrong(dialogue: dict[str, Any]) -> list[str]:
+def wrong(dialogue):
     """What is wrong with the question that the rules make; nothing where it is right."""
     text, now = resolved(dialogue), datetime.fromisoformat(dialogue["asked_at"])
     said = [must for must in dialogue["must"] if not any(holds(text, m, whole=False) for m in must.split("|"))]
@@ -52,18 +49,18 @@ def wrong(dialogue: dict[str, Any]) -> list[str]:
     return said
 
 
-def test_at_least_27_of_30_dialogues_resolve_by_rules() -> None:
+def test_at_least_27_of_30_dialogues_resolve_by_rules():
     faults = {d["id"]: (resolved(d), found) for d in DIALOGUES if (found := wrong(d))}
     assert len(DIALOGUES) == 30
     assert len(faults) <= MOST_WRONG, faults
 
 
 @pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda d: d["id"])
-def test_a_follow_up_without_an_earlier_question_stays_as_it_is(dialogue: dict[str, Any]) -> None:
+def test_a_follow_up_without_an_earlier_question_stays_as_it_is(dialogue):
     assert rewrite_by_rules(dialogue["follow_up"], [], NOW).text == dialogue["follow_up"]
 
 
-def test_a_change_of_topic_is_not_joined_with_the_question_before(root: Path) -> None:
+def test_a_change_of_topic_is_not_joined_with_the_question_before(root):
     rows = read_json_lines(root / "tests" / "data" / "dialogues" / "followups.jsonl")
     changes = [row["turns"] for row in rows if row["expect"] == row["turns"][-1]]
     assert len(changes) == 4
@@ -79,12 +76,12 @@ SPOKEN_OF = (
 STAND_ALONE = [row["q"] for row in json.loads((Path(__file__).parents[1] / "about_posts.json").read_text("utf-8"))]
 
 
-def test_sixty_ordinary_questions_stay_as_they_are_in_a_talk() -> None:
+def test_sixty_ordinary_questions_stay_as_they_are_in_a_talk():
     assert len(STAND_ALONE) == 60
     assert [q for q in STAND_ALONE if rewrite_by_rules(q, SPOKEN_OF, NOW).text != q] == []
 
 
-def test_hardly_any_question_of_an_encyclopedia_is_taken_for_a_follow_up(shared_data: Path) -> None:
+def test_hardly_any_question_of_an_encyclopedia_is_taken_for_a_follow_up(shared_data):
     lines = (shared_data / "xquad" / "queries.jsonl").read_text("utf-8").splitlines()
     questions = [json.loads(line)["text"] for line in lines]
     taken = [q for q in questions if rewrite_by_rules(q, SPOKEN_OF, NOW).text != q]
@@ -105,12 +102,12 @@ ALONE = (
 @pytest.mark.parametrize(
     "text", ["how do I reach him?", "what's the address?", "а адрес?", "did they win?", "а в итоге?"]
 )
-def test_whose_contacts_and_whose_outcome_the_question_before_says(text: str) -> None:
+def test_whose_contacts_and_whose_outcome_the_question_before_says(text):
     assert is_followup(text, NOW)
 
 
 @pytest.mark.parametrize("text", ALONE)
-def test_what_stands_alone_is_left_alone(text: str) -> None:
+def test_what_stands_alone_is_left_alone(text):
     assert rewrite_by_rules(text, SPOKEN_OF, NOW).text == text
 
 
@@ -133,13 +130,13 @@ def test_what_stands_alone_is_left_alone(text: str) -> None:
         ("Где открылась подписка?", (), "а Spotify?", "Где открылась подписка (Spotify)?"),
     ],
 )
-def test_a_follow_up_takes_what_it_leaves_out(before: str, names: tuple[str, ...], text: str, alone: str) -> None:
+def test_a_follow_up_takes_what_it_leaves_out(before, names, text, alone):
     said = rewrite_by_rules(text, [ConversationTurn(before, names)], NOW).text
     assert said == alone
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.lists(st.text(max_size=20), max_size=3))
-def test_whatever_is_said_a_question_comes_out(text: str, before: str, names: list[str]) -> None:
+def test_whatever_is_said_a_question_comes_out(text, before, names):
     said = rewrite_by_rules(text, [ConversationTurn(before, tuple(names))], NOW).text
     assert said == text or (said.endswith("?") and len(said) <= 601)
 
@@ -172,7 +169,7 @@ How much is the arm? | and who is the treasurer? > and who is the treasurer?
 
 
 @pytest.mark.parametrize("line", SLOTS.strip().splitlines())
-def test_a_thing_takes_the_place_of_the_one_before_and_all_else_stands_beside_it(line: str) -> None:
+def test_a_thing_takes_the_place_of_the_one_before_and_all_else_stands_beside_it(line):
     (before, rest), said = line.split(" | "), rewrite_by_rules
     text, alone = rest.split(" > ")
     assert said(text, [ConversationTurn(before)], NOW).text == alone
@@ -183,10 +180,10 @@ def test_a_thing_takes_the_place_of_the_one_before_and_all_else_stands_beside_it
     [("How much is the kit?", "and the arm?", True), ("When does bus 27 leave?", "how often does it go?", False),
      ("Сколько стоит вход?", "а детям?", False), ("Кто такой Рыжик?", "сколько ему лет?", False)],
 )  # fmt: skip
-def test_only_a_sentence_that_a_person_would_say_is_shown(before: str, text: str, spoken: bool) -> None:
+def test_only_a_sentence_that_a_person_would_say_is_shown(before, text, spoken):
     assert rewrite_by_rules(text, [ConversationTurn(before)], NOW).spoken == spoken
 
 
-def test_a_sentence_pasted_from_a_post_is_no_follow_up() -> None:
+def test_a_sentence_pasted_from_a_post_is_no_follow_up():
     assert not is_followup("but the kiln cools before noon. ab12c", NOW)
     assert is_followup("but for children?", NOW)

@@ -1,10 +1,7 @@
 """What is remembered of a talk: per chat, reader and topic, for a while, and never as a source."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from scripted_model import FakeLlm
@@ -21,35 +18,33 @@ FERRY = "How much is a ferry ticket to Owl Island?"
 CHILDREN, BY_RULES = "how much is it for children?", "how much is a ferry ticket to Owl Island for children?"
 
 
-def asked(
-    library: Any, text: str, *, chat: int = 5, user: int = 1, thread: int | None = None, minutes: int = 0
-) -> Question:
+def asked(library, text, *, chat=5, user=1, thread=None, minutes=0):
     viewer = Viewer(user, frozenset({library.harbour, library.kiln}))
     lang = "ru" if any("а" <= c <= "я" for c in text) else "en"
     return Question(text, lang, library.now + timedelta(minutes=minutes), viewer, chat, thread)
 
 
-async def said(library: Any, text: str, **where: Any) -> None:
+async def said(library, text, **where):
     """A question that is asked, answered and remembered."""
     question = asked(library, text, **where)
     await memory.remember_answer(question, await library.ask(text), library.rag)
 
 
-def notebook(library: Any) -> Run:
+def notebook(library):
     return Run(library.rag.budgets, "direct")
 
 
-async def stands(library: Any, text: str, **where: Any) -> str:
+async def stands(library, text, **where):
     return (await resolve_followup(asked(library, text, **where), library.rag, notebook(library)))[0].text
 
 
 @pytest.mark.parametrize("where", [{"chat": 6}, {"user": 2}, {"thread": 7}])
-async def test_each_chat_reader_and_topic_has_a_talk_of_its_own(library: Any, where: dict[str, int]) -> None:
+async def test_each_chat_reader_and_topic_has_a_talk_of_its_own(library, where):
     await said(library, FERRY)
     assert await stands(library, "and in March?", **where) == "and in March?"
 
 
-async def test_an_earlier_question_is_forgotten_after_a_while(library: Any) -> None:
+async def test_an_earlier_question_is_forgotten_after_a_while(library):
     await said(library, FERRY)
     assert "ferry" in await stands(library, "and in March?", minutes=59)
     assert await stands(library, "and in March?", minutes=61) == "and in March?"
@@ -57,7 +52,7 @@ async def test_an_earlier_question_is_forgotten_after_a_while(library: Any) -> N
     assert await library.rag.archive.rows("SELECT * FROM talks WHERE question = ?", (FERRY,)) == []
 
 
-async def test_a_talk_never_grows_without_end(library: Any) -> None:
+async def test_a_talk_never_grows_without_end(library):
     given = await library.ask("ferry")
     for n in range(25):
         await memory.remember_answer(asked(library, f"ferry {n} {'very ' * 60}"), given, library.rag)
@@ -67,7 +62,7 @@ async def test_a_talk_never_grows_without_end(library: Any) -> None:
     assert 0 < len(turns) < 6 and turns[-1].question.startswith("ferry 24")
 
 
-async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library: Any) -> None:
+async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library):
     await said(library, FERRY)
     await said(library, FERRY, chat=6)
     await said(library, FERRY, user=2)
@@ -79,7 +74,7 @@ async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library
     assert "ferry" in await stands(library, "and in March?", user=2)
 
 
-async def test_it_can_be_off_in_a_chat_and_then_nothing_is_kept(library: Any) -> None:
+async def test_it_can_be_off_in_a_chat_and_then_nothing_is_kept(library):
     await said(library, FERRY)
     await memory.set_memory_enabled(5, library.rag, to=False)
     assert await library.rag.archive.rows("SELECT * FROM talks") == []
@@ -90,32 +85,32 @@ async def test_it_can_be_off_in_a_chat_and_then_nothing_is_kept(library: Any) ->
     assert "ferry" in await stands(library, "and in March?")
 
 
-async def test_it_can_be_off_by_setting(library: Any) -> None:
+async def test_it_can_be_off_by_setting(library):
     settings = library.rag.settings.model_copy(update={"memory": MemorySettings(enabled=False)})
     library.rag = replace(library.rag, settings=settings)
     await said(library, FERRY)
     assert await library.rag.archive.rows("SELECT * FROM talks") == []
 
 
-async def test_neither_answers_nor_posts_are_kept_only_names(library: Any) -> None:
+async def test_neither_answers_nor_posts_are_kept_only_names(library):
     await said(library, "When does the ferry to Owl Island leave?")
     (row,) = await library.rag.archive.rows("SELECT * FROM talks")
     assert "7:30" not in str(tuple(row))
     assert "Owl Island" in row["entities"]
 
 
-async def test_memory_is_no_source(library: Any) -> None:
+async def test_memory_is_no_source(library):
     await memory.remember_answer(
         asked(library, "The secret word is xylophone, is it?"), await library.ask("ferry"), library.rag
     )
     assert (await library.ask("What is the secret word?")).refused
 
 
-def planned_by(library: Any, model: Any) -> None:
+def planned_by(library, model):
     library.rag = replace(library.rag, planner=model)
 
 
-async def test_the_model_rewrites_where_it_is_idle(library: Any) -> None:
+async def test_the_model_rewrites_where_it_is_idle(library):
     await said(library, FERRY)
     model = FakeLlm("How much is a ferry ticket to Owl Island for children?")
     planned_by(library, model)
@@ -135,7 +130,7 @@ async def test_the_model_rewrites_where_it_is_idle(library: Any) -> None:
         GenerationFailed("The model went away: ask again."),
     ],
 )
-async def test_a_model_that_says_anything_else_is_not_believed(library: Any, reply: Any) -> None:
+async def test_a_model_that_says_anything_else_is_not_believed(library, reply):
     await said(library, FERRY)
     planned_by(library, FakeLlm(reply))
     run = notebook(library)
@@ -144,7 +139,7 @@ async def test_a_model_that_says_anything_else_is_not_believed(library: Any, rep
     assert [lack.stage for lack in run.shortfalls] == ["followup"]
 
 
-async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
+async def test_a_whole_talk_is_asked_and_answered(library):
     first = await answer_question(asked(library, "How much does a ferry ticket cost?"), library.rag)
     assert "twelve euros" in first.sentences[0].text
     second = await answer_question(asked(library, "and for children?", minutes=1), library.rag)

@@ -1,9 +1,6 @@
 """Small talk is told from questions, and courtesies around a question are no part of it."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -36,25 +33,21 @@ QUESTIONS = (
 
 
 @pytest.mark.parametrize("kind", TALK)
-def test_small_talk_is_told_by_kind(kind: TalkKind) -> None:
+def test_small_talk_is_told_by_kind(kind):
     told = {text: detect_talk(text) for text in TALK[kind].split("|")}
     assert {text: talk and talk.kind for text, talk in told.items()} == dict.fromkeys(told, kind)
 
 
-def test_the_language_is_that_of_the_letters() -> None:
-    assert [talk and talk.lang for talk in map(detect_talk, ("хелп", "Thanks", "👍"))] == [
-        "ru",
-        "en",
-        None,
-    ]
+def test_the_language_is_that_of_the_letters():
+    assert [talk and talk.lang for talk in map(detect_talk, ("хелп", "Thanks", "👍"))] == ["ru", "en", None]
 
 
 @pytest.mark.parametrize("text", QUESTIONS)
-def test_a_question_is_no_small_talk(text: str) -> None:
+def test_a_question_is_no_small_talk(text):
     assert detect_talk(text) is None
 
 
-def test_no_question_of_any_set_is_taken_for_small_talk(shared_data: Path) -> None:
+def test_no_question_of_any_set_is_taken_for_small_talk(shared_data):
     files = ("people/samples/queries.jsonl", "people/real/queries.jsonl", "xquad/queries.jsonl", "rubq/queries.jsonl")
     rows = [json.loads(line) for file in files for line in (shared_data / file).read_text("utf-8").splitlines()]
     assert len(rows) > 1000
@@ -78,5 +71,5 @@ def test_no_question_of_any_set_is_taken_for_small_talk(shared_data: Path) -> No
         ("спасибо", "спасибо"),
     ],
 )
-def test_courtesies_are_no_part_of_a_question(text: str, question: str) -> None:
+def test_courtesies_are_no_part_of_a_question(text, question):
     assert strip_courtesies(text) == question

@@ -1,14 +1,11 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from date_scores import SCORED, read_date_rows, score_dates
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.dates import Period, parse_coming_period, parse_period
+from rag_core.dates import parse_coming_period, parse_period
 
 LEAP = datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)  # a Tuesday
 PHRASES = [
@@ -18,7 +15,7 @@ PHRASES = [
 ]  # fmt: skip
 
 
-def days(found: Period | None) -> str:
+def days(found):
     bounds = (found.since, found.until) if found else (None, None)
     return " ".join(f"{bound:%Y-%m-%d}" if bound else "-" for bound in bounds)
 
@@ -59,13 +56,13 @@ may I come on Saturday = 2028-03-04 2028-03-05
 
 
 @pytest.mark.parametrize("row", PERIODS.strip().replace("\n", " | ").split(" | "))
-def test_words_about_time_seen_from_a_leap_day(row: str) -> None:
+def test_words_about_time_seen_from_a_leap_day(row):
     text, period = row.split(" = ")
     assert days(parse_period(text, LEAP)) == period
 
 
 @pytest.mark.parametrize("row", COMING.strip().replace("\n", " | ").split(" | "))
-def test_a_coming_period_has_not_ended(row: str) -> None:
+def test_a_coming_period_has_not_ended(row):
     text, period = row.split(" = ")
     assert days(parse_coming_period(text, LEAP)) == period
 
@@ -80,12 +77,12 @@ def test_a_coming_period_has_not_ended(row: str) -> None:
         "Последний день Помпеи", "в последние годы жизни", "the last day of school", "in the last year of his life",
     ],
 )  # fmt: skip
-def test_words_that_only_look_like_time_are_none(text: str) -> None:
+def test_words_that_only_look_like_time_are_none(text):
     assert parse_period(text, LEAP) is None
 
 
 @given(st.datetimes(datetime(2010, 1, 1), datetime(2090, 12, 31)), st.sampled_from(PHRASES))
-def test_a_period_is_whole_days_and_has_begun(moment: datetime, text: str) -> None:
+def test_a_period_is_whole_days_and_has_begun(moment, text):
     now = moment.replace(tzinfo=UTC)
     found = parse_period(text, now)
     if found is None:
@@ -104,7 +101,7 @@ def test_a_period_is_whole_days_and_has_begun(moment: datetime, text: str) -> No
         " ".join
     )
 )
-def test_any_text_gives_a_period_that_has_begun_or_none(text: str) -> None:
+def test_any_text_gives_a_period_that_has_begun_or_none(text):
     found = parse_period(text, LEAP)
     if found:
         assert found.since or found.until
@@ -113,7 +110,7 @@ def test_any_text_gives_a_period_that_has_begun_or_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("lang", ["ru", "en"])
-def test_of_sentences_without_a_date_hardly_one_in_twenty_gives_one(lang: str, root: Path) -> None:
+def test_of_sentences_without_a_date_hardly_one_in_twenty_gives_one(lang, root):
     rows = [row for row in read_date_rows(root / "tests" / "rag_core" / "not_dates") if row.lang == lang]
     figures = score_dates(rows)
     assert len(rows) >= 150
@@ -121,7 +118,7 @@ def test_of_sentences_without_a_date_hardly_one_in_twenty_gives_one(lang: str, r
 
 
 @pytest.mark.parametrize("lang", ["ru", "en"])
-def test_expressions_that_people_type_are_read_and_days_to_come_are_no_filter(lang: str, root: Path) -> None:
+def test_expressions_that_people_type_are_read_and_days_to_come_are_no_filter(lang, root):
     rows = [row for row in read_date_rows(root / "tests" / "data" / "dates") if row.lang == lang]
     figures = score_dates(rows)
     assert len(rows) >= 250
@@ -130,13 +127,13 @@ def test_expressions_that_people_type_are_read_and_days_to_come_are_no_filter(la
 
 
 @pytest.mark.parametrize(("lang", "least"), [("ru", 0.90), ("en", 0.82)])
-def test_the_suites_of_other_programs(lang: str, least: float, shared_data: Path) -> None:
+def test_the_suites_of_other_programs(lang, least, shared_data):
     rows = [row for row in read_date_rows(shared_data / "temporal_peers") if row.lang == lang]
     assert {row.id for row in rows if row.readings} == {i for i in SCORED if f"-{lang}-" in i}
     assert score_dates(rows)["right"] >= least
 
 
-def test_words_of_time_are_read_a_thousand_times_a_second(shared_data: Path) -> None:
+def test_words_of_time_are_read_a_thousand_times_a_second(shared_data):
     rows = read_date_rows(shared_data / "temporal_peers")
     # other tests only add to the time: the best counts
     assert max(score_dates(rows)["per_second"] for _ in range(3)) >= 1000

@@ -1,13 +1,10 @@
 """Folders of derived data that somebody else filled: read with bounds, and built anew."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
 import socket
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,14 +23,13 @@ from rag_core.types import PassageRef, PostKey
 pytestmark = pytest.mark.slow
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
-Harm = Callable[[Path, Path], None]  # current.json, and the folder that it names
 
 
-def entry(number: int, *terms: str) -> IndexEntry:
+def entry(number, *terms):
     return IndexEntry(PassageRef(PostKey(-1, number), 0, 0, 9), DAY, terms)
 
 
-def saved(folder: Path) -> LexicalIndex:
+def saved(folder):
     index = LexicalIndex()
     index.replace((), [entry(n, "ferry", f"word{n}") for n in range(50)])
     index.watermark = 7
@@ -41,32 +37,32 @@ def saved(folder: Path) -> LexicalIndex:
     return index
 
 
-def array(name: str, values: object, kind: str) -> Harm:
+def array(name, values, kind):
     """One array is exchanged."""
     return lambda _current, home: np.array(values, kind).tofile(home / f"{name}.bin")
 
 
-def about(**changed: object) -> Harm:
-    def harm(current: Path, home: Path) -> None:
+def about(**changed):
+    def harm(current, home):
         current.write_text(json.dumps(json.loads(current.read_text("utf-8")) | changed), "utf-8")
 
     return harm
 
 
-def text(name: str, content: bytes) -> Harm:
-    def harm(current: Path, home: Path) -> None:
+def text(name, content):
+    def harm(current, home):
         (current if name == "current.json" else home / name).write_bytes(content)
 
     return harm
 
 
-def word_twice(_current: Path, home: Path) -> None:
+def word_twice(_current, home):
     words = (home / "vocabulary.txt").read_text("utf-8").splitlines()
     (home / "vocabulary.txt").write_text("\n".join([words[0], *words]), "utf-8")
 
 
-def instead(name: str, make: Callable[[Path], object]) -> Harm:
-    def harm(current: Path, home: Path) -> None:
+def instead(name, make):
+    def harm(current, home):
         place = current if name == "current.json" else home / name
         place.unlink()
         make(place)
@@ -74,12 +70,12 @@ def instead(name: str, make: Callable[[Path], object]) -> Harm:
     return harm
 
 
-def sparse(place: Path) -> None:
+def sparse(place):
     with place.open("wb") as file:
         file.truncate(1 << 43)
 
 
-def bound(place: Path) -> None:
+def bound(place):
     with socket.socket(socket.AF_UNIX) as one:
         before = Path.cwd()
         os.chdir(place.parent)
@@ -87,7 +83,7 @@ def bound(place: Path) -> None:
         os.chdir(before)
 
 
-HARM: dict[str, Harm] = {
+HARM = {
     "an empty array": text("docs.bin", b""),
     "a truncated array": lambda _current, home: os.truncate(home / "docs.bin", 101),
     "no array": lambda _current, home: (home / "docs.bin").unlink(),
@@ -129,7 +125,7 @@ HARM: dict[str, Harm] = {
 
 
 @pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
-def test_a_hostile_index_is_none_and_the_next_takes_its_place(harm: Harm, tmp_path: Path) -> None:
+def test_a_hostile_index_is_none_and_the_next_takes_its_place(harm, tmp_path):
     folder = tmp_path / "lexical"
     saved(folder)
     note = json.loads((folder / "current.json").read_text("utf-8"))
@@ -145,7 +141,7 @@ def test_a_hostile_index_is_none_and_the_next_takes_its_place(harm: Harm, tmp_pa
         assert len(again) == 50
 
 
-def test_links_in_an_index_are_not_followed_when_it_is_removed(tmp_path: Path) -> None:
+def test_links_in_an_index_are_not_followed_when_it_is_removed(tmp_path):
     folder, other = tmp_path / "lexical", tmp_path / "other"
     other.mkdir()
     (other / "kept").write_text("kept")
@@ -156,7 +152,7 @@ def test_links_in_an_index_are_not_followed_when_it_is_removed(tmp_path: Path) -
     assert (other / "kept").exists()
 
 
-NOTES: dict[str, Callable[[Path], object]] = {
+NOTES = {
     "a pipe": os.mkfifo,
     "a device": lambda place: place.symlink_to("/dev/zero"),
     "a ring of links": lambda place: place.symlink_to(place.name),
@@ -168,7 +164,7 @@ NOTES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("make", NOTES.values(), ids=NOTES)
-def test_a_hostile_note_of_a_vector_store_is_damage(make: Callable[[Path], object], tmp_path: Path) -> None:
+def test_a_hostile_note_of_a_vector_store_is_damage(make, tmp_path):
     home = StoreFolder(tmp_path / "vectors")
     try:
         about = home.reset("tiny", 4)
@@ -185,7 +181,7 @@ def test_a_hostile_note_of_a_vector_store_is_damage(make: Callable[[Path], objec
 
 
 @pytest.mark.parametrize("make", NOTES.values(), ids=NOTES)
-def test_a_hostile_list_of_a_model_is_damage(make: Callable[[Path], object], tmp_path: Path) -> None:
+def test_a_hostile_list_of_a_model_is_damage(make, tmp_path):
     (row,) = find_models("multilingual-e5-small")
     make(tmp_path / "files.json")
     with pytest.raises(ModelUnavailable, match="citegram models pull multilingual-e5-small again"):

@@ -1,12 +1,8 @@
-from __future__ import annotations
-
 import resource
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -20,25 +16,25 @@ DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
 
 
-def entry(number: int, *terms: str, chat: int = -1, date: datetime = DAY, part: int = 0) -> IndexEntry:
+def entry(number, *terms, chat=-1, date=DAY, part=0):
     return IndexEntry(PassageRef(PostKey(chat, number), part, 0, 10), date, terms)
 
 
 @pytest.fixture
-def index() -> LexicalIndex:
+def index():
     return LexicalIndex()
 
 
-def numbers(index: LexicalIndex, *terms: str, only: SearchFilter = ALL) -> list[int]:
+def numbers(index, *terms, only=ALL):
     return [place.key.message_id for place, _ in index.search(terms, only)]
 
 
 @contextmanager
-def repeated_in_threads(read: Callable[[], None]) -> Iterator[None]:
+def repeated_in_threads(read):
     """Call `read` again and again in two threads meanwhile; what it raises is raised at the end."""
     stop = threading.Event()
 
-    def repeat() -> None:
+    def repeat():
         while not stop.is_set():
             read()
 
@@ -52,9 +48,9 @@ def repeated_in_threads(read: Callable[[], None]) -> Iterator[None]:
             reader.result()
 
 
-def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) -> None:
-    index, seen = LexicalIndex(), list[int]()
-    changes: list[Callable[[], object]] = [
+def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path):
+    index, seen = LexicalIndex(), []
+    changes = [
         lambda: index.replace((), [entry(n, "cat", chat=-1 - n % 2) for n in range(6)]),
         lambda: index.replace([PostKey(-1, 2)], [entry(2, "dog")]),
         lambda: index.replace([PostKey(-1, 0)], ()),
@@ -74,33 +70,32 @@ def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) 
     assert index.revision == before
 
 
-def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
+def test_saving_and_loading_keeps_everything(tmp_path):
     index = LexicalIndex()
     index.replace((), [entry(n, "кот", f"w{n}", chat=-1 - n % 2) for n in range(50)])
     index.watermark = 77
     before = index.search(["кот", "w3"], ALL)
     index.save(tmp_path)
     loaded = LexicalIndex.load(tmp_path)
-    assert loaded is not None
     assert (loaded.watermark, len(loaded)) == (77, 50)
     assert [p for p, _ in loaded.search(["кот", "w3"], ALL)] == [p for p, _ in before]
     loaded.replace((), [entry(99, "кот", "fresh")])
     assert numbers(loaded, "fresh") == [99]
 
 
-def versioned(turn: int, parts: int) -> list[IndexEntry]:
+def versioned(turn, parts):
     """Version `turn` of post 7: so many passages, each of which starts where the version says."""
     return [
         IndexEntry(PassageRef(PostKey(-1, 7), part, turn, turn + 1), DAY, ["cat", f"v{turn}"]) for part in range(parts)
     ]
 
 
-def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none() -> None:
+def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none():
     index = LexicalIndex()
     index.replace((), [entry(n, "dog") for n in range(100, 300)])
     index.replace((), versioned(0, 2))
 
-    def read() -> None:
+    def read():
         found = [place for place, _ in index.search(["cat"], ALL)]
         (turn,) = {place.start for place in found}
         assert len(found) == 2 + turn % 2
@@ -115,7 +110,7 @@ def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none
     assert len(index) == 203
 
 
-def shelf(*chats: int, turn: int) -> LexicalIndex:
+def shelf(*chats, turn):
     """An index of many posts of channels in this order."""
     index = LexicalIndex()
     for chat in chats:
@@ -126,11 +121,11 @@ def shelf(*chats: int, turn: int) -> LexicalIndex:
     return index
 
 
-def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_channel() -> None:
+def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_channel():
     """Channels have other numbers in the other index: a search that mixed the two would show a closed channel."""
     index, allowed = shelf(-1, -2, turn=0), SearchFilter(frozenset({-1}))
 
-    def read() -> None:
+    def read():
         places = [place for place, _ in index.search(["cat"], allowed, 1000)] + index.matching(["cat"], allowed)
         assert [place.key.chat_id for place in places] == [-1] * 100
 
@@ -142,7 +137,7 @@ def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_ch
     assert numbers(index, "dog") == [5]
 
 
-def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path):
     index = LexicalIndex()
     index.replace((), [entry(n, "cat", f"w{n}") for n in range(3000)])
     index.save(tmp_path)
@@ -160,7 +155,7 @@ def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path: Pa
     assert len([p for p in tmp_path.iterdir() if p.is_dir()]) == 1
 
 
-def test_words_that_no_post_has_any_more_leave_the_dictionary_and_change_no_score(tmp_path: Path) -> None:
+def test_words_that_no_post_has_any_more_leave_the_dictionary_and_change_no_score(tmp_path):
     index, expected = LexicalIndex(), LexicalIndex()
     index.replace((), [entry(n, "cat", f"old{n}") for n in range(50)])
     for n in range(50):
@@ -182,7 +177,7 @@ def test_words_that_no_post_has_any_more_leave_the_dictionary_and_change_no_scor
     assert numbers(index, "new1") == [1]
 
 
-def test_the_filter_is_inside_the_query_not_after_the_cut(index: LexicalIndex) -> None:
+def test_the_filter_is_inside_the_query_not_after_the_cut(index):
     index.replace((), [entry(n, "cat", "cat", "cat") for n in range(100)])
     index.replace((), [entry(7, "cat", "and", "dog", chat=-2)])
     assert [p.key for p, _ in index.search(["cat"], SearchFilter(frozenset({-2})), n=5)] == [PostKey(-2, 7)]
@@ -190,14 +185,14 @@ def test_the_filter_is_inside_the_query_not_after_the_cut(index: LexicalIndex) -
     assert index.search([], ALL) == []
 
 
-def test_since_is_inclusive_and_until_exclusive(index: LexicalIndex) -> None:
+def test_since_is_inclusive_and_until_exclusive(index):
     index.replace((), [entry(day, "cat", date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
     found = SearchFilter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4))
     assert sorted(numbers(index, "cat", only=found)) == [2, 3]
     assert [p.key.message_id for p in index.all_of(found)] == [2, 3]
 
 
-def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them(index: LexicalIndex) -> None:
+def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them(index):
     index.replace((), [entry(n, "cat", "cat", "cat") for n in range(100)])
     index.replace((), [entry(n, "cat", "and", "dog", chat=-2, date=DAY.replace(day=1 + n)) for n in range(5)])
     keys = PostKeySet.of([PostKey(-1, 30), PostKey(-2, 1), PostKey(-2, 3), PostKey(-2, 99), PostKey(-9, 1)])
@@ -214,7 +209,7 @@ def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them(
     assert index.known("dog", SearchFilter(both, keys=keys))
 
 
-def test_a_post_that_is_put_in_again_loses_its_old_passages_and_their_terms(index: LexicalIndex) -> None:
+def test_a_post_that_is_put_in_again_loses_its_old_passages_and_their_terms(index):
     index.replace([PostKey(-1, 1)], [entry(1, "cat", part=part) for part in range(3)])
     assert (len(index), index.statistics(ALL.channels).frequency("cat")) == (3, 3)
     before = index.revision
@@ -229,7 +224,7 @@ def test_a_post_that_is_put_in_again_loses_its_old_passages_and_their_terms(inde
     assert index.all_of(ALL) == []
 
 
-def test_a_channel_is_taken_out_and_no_other(index: LexicalIndex) -> None:
+def test_a_channel_is_taken_out_and_no_other(index):
     index.replace((), [entry(n, "cat", chat=chat) for n in range(5) for chat in (-1, -2)])
     index.remove_channel(-1)
     index.remove_channel(-9)
@@ -241,14 +236,14 @@ def test_a_channel_is_taken_out_and_no_other(index: LexicalIndex) -> None:
     assert set(index.chats) >= {-2}
 
 
-def test_all_that_hold_all_of_the_terms_or_all_of_others_are_found_oldest_first(index: LexicalIndex) -> None:
+def test_all_that_hold_all_of_the_terms_or_all_of_others_are_found_oldest_first(index):
     texts = {1: ["a", "b"], 2: ["a"], 3: ["b", "c"], 4: ["c"], 5: ["b", "a", "c"]}
     index.replace((), [entry(n, *terms, date=DAY.replace(day=9 - n)) for n, terms in texts.items()])
     assert [p.key.message_id for p in index.matching(["a", "b"], ALL)] == [5, 1]
     assert [p.key.message_id for p in index.matching(["a", "b"], ALL, ["c"])] == [5, 4, 3, 1]
 
 
-def test_weights_are_greatest_for_what_was_never_seen_and_a_score_grows_with_rarity(index: LexicalIndex) -> None:
+def test_weights_are_greatest_for_what_was_never_seen_and_a_score_grows_with_rarity(index):
     index.replace((), [entry(n, "cat", *(["owl"] if n < 3 else [])) for n in range(100)])
     of = index.statistics(ALL.channels)
     assert 0 < of.weight("cat") < of.weight("owl") < of.weight("never")
@@ -257,12 +252,12 @@ def test_weights_are_greatest_for_what_was_never_seen_and_a_score_grows_with_rar
     assert of.score(["owl"], ["x"]) == 0
 
 
-def test_a_channel_outside_the_filter_changes_no_score_and_no_statistic(index: LexicalIndex) -> None:
+def test_a_channel_outside_the_filter_changes_no_score_and_no_statistic(index):
     texts = {n: ["cat", f"w{n % 3}", *(["owl"] * (n % 4))] for n in range(30)}
     index.replace((), [entry(n, *words) for n, words in texts.items()])
     mine = frozenset({-1})
 
-    def seen() -> tuple[object, ...]:
+    def seen():
         of = index.statistics(mine)
         words = ("cat", "owl", "w1", "fox", "never")
         weights = [(of.frequency(word), of.weight(word)) for word in words]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,27 +13,22 @@ DOCUMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=8), min_size=1, max_si
 QUERIES = st.lists(WORDS, min_size=1, max_size=5)
 
 
-def top(
-    index: PostingsBM25, query: list[str], n: int = 50, snapshot: IndexSnapshot | None = None
-) -> list[tuple[int, float]]:
+def top(index, query, n=50, snapshot=None):
     docs, scores = index.best(query, n, snapshot or index.snapshot())
     return list(zip(docs.tolist(), scores.tolist(), strict=True))
 
 
-def reference(corpus: list[list[str]], query: list[str]) -> np.ndarray:
+def reference(corpus, query):
     """rank-bm25's own scores, but for its idf: ours is Lucene's."""
     whole = BM25Okapi(corpus)
     count = len(corpus)
     held = {word: sum(word in document for document in corpus) for document in corpus for word in document}
     whole.idf = {word: math.log(1 + (count - df + 0.5) / (df + 0.5)) for word, df in held.items()}
-    scores: np.ndarray = whole.get_scores(query)
-    return scores
+    return whole.get_scores(query)
 
 
 @given(corpus=DOCUMENTS, query=QUERIES)
-def test_scores_are_those_of_rank_bm25_whether_documents_come_at_once_or_one_by_one(
-    corpus: list[list[str]], query: list[str]
-) -> None:
+def test_scores_are_those_of_rank_bm25_whether_documents_come_at_once_or_one_by_one(corpus, query):
     whole, grown = PostingsBM25(corpus), PostingsBM25()
     for document in corpus:
         grown.replace(np.zeros(0, np.int64), [document])
@@ -47,9 +40,7 @@ def test_scores_are_those_of_rank_bm25_whether_documents_come_at_once_or_one_by_
 
 
 @given(corpus=DOCUMENTS, query=QUERIES, data=st.data())
-def test_what_was_deleted_is_as_if_never_added_also_before_compacting(
-    corpus: list[list[str]], query: list[str], data: st.DataObject
-) -> None:
+def test_what_was_deleted_is_as_if_never_added_also_before_compacting(corpus, query, data):
     gone = data.draw(st.sets(st.integers(0, len(corpus) - 1), max_size=len(corpus) - 1))
     index = PostingsBM25(corpus)
     index.delete(sorted(gone))
@@ -62,15 +53,13 @@ def test_what_was_deleted_is_as_if_never_added_also_before_compacting(
     assert np.abs(index.get_scores(query) - reference(rest, query)).max() < 1e-9
 
 
-def found(index: PostingsBM25, query: list[str], n: int, mask: np.ndarray) -> list[int]:
+def found(index, query, n, mask):
     docs, _ = index.best(query, n, index.snapshot(), lambda some: mask[some])
     return docs.tolist()
 
 
 @given(corpus=DOCUMENTS, query=QUERIES, data=st.data())
-def test_a_snapshot_of_some_documents_scores_as_if_there_were_no_others(
-    corpus: list[list[str]], query: list[str], data: st.DataObject
-) -> None:
+def test_a_snapshot_of_some_documents_scores_as_if_there_were_no_others(corpus, query, data):
     seen = data.draw(st.sets(st.integers(0, len(corpus) - 1), min_size=1))
     mask = np.array([n in seen for n in range(len(corpus))])
     index = PostingsBM25(corpus)
@@ -85,9 +74,7 @@ def test_a_snapshot_of_some_documents_scores_as_if_there_were_no_others(
 
 
 @given(corpus=DOCUMENTS, query=QUERIES, n=st.integers(1, 8), data=st.data())
-def test_top_is_the_best_of_the_allowed_that_hold_a_term(
-    corpus: list[list[str]], query: list[str], n: int, data: st.DataObject
-) -> None:
+def test_top_is_the_best_of_the_allowed_that_hold_a_term(corpus, query, n, data):
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(corpus), max_size=len(corpus))))
     index = PostingsBM25(corpus)
     scores = index.get_scores(query)
@@ -97,9 +84,7 @@ def test_top_is_the_best_of_the_allowed_that_hold_a_term(
 
 
 @given(corpus=DOCUMENTS, queries=st.lists(QUERIES, max_size=4), n=st.integers(1, 8), data=st.data())
-def test_queries_searched_together_find_what_each_finds_alone(
-    corpus: list[list[str]], queries: list[list[str]], n: int, data: st.DataObject
-) -> None:
+def test_queries_searched_together_find_what_each_finds_alone(corpus, queries, n, data):
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(corpus), max_size=len(corpus))))
     index = PostingsBM25(corpus)
     snapshot = IndexSnapshot(len(corpus), mask.take, int(mask.sum()), 5.0)
@@ -109,7 +94,7 @@ def test_queries_searched_together_find_what_each_finds_alone(
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.01])
-def test_top_of_long_lists_is_what_looking_at_every_document_finds(share: float) -> None:
+def test_top_of_long_lists_is_what_looking_at_every_document_finds(share):
     rng = np.random.default_rng(1)
     corpus = [[f"w{w}" for w in rng.zipf(1.3, rng.integers(1, 12)) % 40] for _ in range(9000)]
     index, mask = PostingsBM25(corpus), rng.random(9000) < share
@@ -121,8 +106,8 @@ def test_top_of_long_lists_is_what_looking_at_every_document_finds(share: float)
         assert found(index, query, 50, mask) == expected
 
 
-def test_a_query_that_fails_leaves_nothing_for_the_next() -> None:
-    def broken(docs: np.ndarray) -> np.ndarray:
+def test_a_query_that_fails_leaves_nothing_for_the_next():
+    def broken(docs):
         raise RuntimeError
 
     index = PostingsBM25([["cat", "sat"], ["cat"], ["dog"], ["bird"], ["fish"]])
@@ -132,7 +117,7 @@ def test_a_query_that_fails_leaves_nothing_for_the_next() -> None:
     assert top(index, ["cat"]) == expected
 
 
-def test_a_term_is_held_where_a_living_document_that_may_be_shown_holds_it() -> None:
+def test_a_term_is_held_where_a_living_document_that_may_be_shown_holds_it():
     index = PostingsBM25([["cat"]] * 3000 + [["dog"]])
     assert index.holds("cat", lambda docs: docs == 2999)
     assert not index.holds("cat", lambda docs: docs == 3000)
@@ -141,10 +126,10 @@ def test_a_term_is_held_where_a_living_document_that_may_be_shown_holds_it() -> 
     assert not index.holds("dog")
 
 
-def test_an_empty_index_answers_nothing() -> None:
+def test_an_empty_index_answers_nothing():
     assert top(PostingsBM25(), ["cat"]) == []
     assert list(PostingsBM25().matching(["cat"])) == []
 
 
-def test_the_top_of_the_parent_keeps_working() -> None:
+def test_the_top_of_the_parent_keeps_working():
     assert PostingsBM25([["cat", "sat"], ["dog"], ["cat"]]).get_top_n(["dog"], ["a", "b", "c"], n=1) == ["b"]

@@ -4,21 +4,17 @@ The server's part is played from `tests/data/qdrant/wire.json`. Where QDRANT_BIN
 QDRANT_RECORD=1 writes the recording anew: do that when a request of ours has changed on purpose.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from httpx import Request, Response
+from httpx import Response
 from pydantic import SecretStr
 from qdrant_client import QdrantClient
 from qdrant_client.http.api_client import ApiClient
@@ -26,7 +22,7 @@ from qdrant_node import needs_binary, run_node
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index import vector_store
-from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
+from rag_core.index.vector_store import VectorPoint
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
@@ -38,16 +34,15 @@ DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
 ONE = SearchFilter(frozenset({-1}))
 KEY = "s3cret"
-Call = dict[str, Any]
 
 
-def describe_request(request: Request) -> Call:
+def describe_request(request):
     """What is compared of a request. Numbers are rounded: their last digits may differ between processors.
 
     The values of a condition are a set, in any order.
     """
 
-    def sort_values(part: Call) -> Call:
+    def sort_values(part):
         return {name: sorted(value) if name == "any" else value for name, value in part.items()}
 
     path, content = request.url.raw_path.decode(), request.read() or b"null"
@@ -55,12 +50,12 @@ def describe_request(request: Request) -> Call:
     return {"asked": f"{request.method} {path}", "key": request.headers.get("api-key", ""), "body": body}
 
 
-def record_wire(patch: pytest.MonkeyPatch) -> list[Call]:
+def record_wire(patch):
     """Keep each request and its reply."""
-    calls: list[Call] = []
+    calls = []
     plain = ApiClient.send_inner
 
-    def send(client: ApiClient, request: Request) -> Response:
+    def send(client, request):
         reply = plain(client, request)
         try:
             said = reply.json()
@@ -75,10 +70,10 @@ def record_wire(patch: pytest.MonkeyPatch) -> list[Call]:
     return calls
 
 
-def replay_wire(patch: pytest.MonkeyPatch, calls: list[Call]) -> None:
+def replay_wire(patch, calls):
     """Answer requests from a recording, in its order; any other request fails. Nothing is sent to the network."""
 
-    def send(client: ApiClient, request: Request) -> Response:
+    def send(client, request):
         recorded = calls.pop(0)
         assert describe_request(request) == {name: recorded[name] for name in ("asked", "key", "body")}
         said = recorded["said"]
@@ -89,24 +84,24 @@ def replay_wire(patch: pytest.MonkeyPatch, calls: list[Call]) -> None:
 
 
 @pytest.fixture
-def numbered_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def numbered_names(monkeypatch):
     """Random names are numbers, the same in every run; a lost collection is opened again at once."""
     numbers = itertools.count(1)
     monkeypatch.setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
     monkeypatch.setattr(vector_store, "RECONNECT_EVERY_S", 0.05)
 
 
-def point(number: int, *vector: float, chat: int = -1, lang: str = "ru", days: int = 0) -> VectorPoint:
+def point(number, *vector, chat=-1, lang="ru", days=0):
     place = PassageRef(PostKey(chat, number), 0, 0, 9)
     text_hash = f"hash {number % 3}"
     return VectorPoint(place, DAY + timedelta(days), lang, text_hash, np.array(vector, np.float32))
 
 
-def numbers(hits: list[tuple[PassageRef, float]]) -> list[int]:
+def numbers(hits):
     return [place.key.message_id for place, _ in hits]
 
 
-async def until_open(what: Callable[[], object]) -> None:
+async def until_open(what):
     """Wait until a collection that was lost has been opened again; nothing is asked meanwhile."""
     async with asyncio.timeout(30):
         while True:
@@ -117,11 +112,11 @@ async def until_open(what: Callable[[], object]) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def use_server(url: str, folder: Path) -> None:
+async def use_server(url, folder):
     """All that Citegram asks a server, in one order."""
     ours = QdrantSettings(url=url, key=SecretStr(KEY), shards=2)
 
-    async def opened(**more: Any) -> VectorStore:
+    async def opened(**more):
         settings = ours.model_copy(update=more)
         return await open_vector_store(folder, model="tiny", dimension=2, qdrant=settings)
 
@@ -146,7 +141,7 @@ async def use_server(url: str, folder: Path) -> None:
     client.close()
 
 
-async def use_vectors(store: VectorStore) -> None:
+async def use_vectors(store):
     await store.upsert(
         [
             point(1, 1, 0),
@@ -159,7 +154,7 @@ async def use_vectors(store: VectorStore) -> None:
     await store.upsert([point(5, -0.6, 0.8, days=4)])  # in place of the one before
     assert await store.count() == 5
 
-    async def near(only: SearchFilter, n: int = 9, lang: str | None = None) -> list[int]:
+    async def near(only, n=9, lang=None):
         return numbers(await store.search(np.array([1, 0], np.float32), only, n, lang))
 
     assert await near(ALL) == [4, 1, 2, 3, 5]
@@ -174,29 +169,29 @@ async def use_vectors(store: VectorStore) -> None:
     places = [point(number, 1, 0).place for number in (5, 6)]
     assert set(await store.vectors_of(places)) == {places[0]}
     await store.remove([PostKey(-1, 1), PostKey(-1, 3), PostKey(-2, 4)], but=[point(1, 1, 0).place])
-    held: list[StoredPoint] = [one for page in [page async for page in store.iterate_points()] for one in page]
+    held = [one for page in [page async for page in store.iterate_points()] for one in page]
     assert sorted(one.place.key.message_id for one in held) == [1, 2, 5]
     assert {one.text_hash for one in held} == {"hash 1", "hash 2"}
     await store.close()
 
 
 @pytest.mark.usefixtures("numbered_names")
-async def test_the_store_reads_what_a_server_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Call] = json.loads(RECORDING.read_text("utf-8"))
+async def test_the_store_reads_what_a_server_said(tmp_path, monkeypatch):
+    calls = json.loads(RECORDING.read_text("utf-8"))
     replay_wire(monkeypatch, calls)
     await use_server("http://127.0.0.1:1", tmp_path / "index")
     assert calls == []
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
+def server(tmp_path):
     with run_node(tmp_path / "node", key=KEY) as node:
         yield node.url
 
 
 @needs_binary
 @pytest.mark.usefixtures("numbered_names")
-async def test_a_server_says_what_is_recorded(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_says_what_is_recorded(server, tmp_path, monkeypatch):
     calls = record_wire(monkeypatch)
     await use_server(server, tmp_path / "index")
     if os.environ.get("QDRANT_RECORD"):

@@ -1,18 +1,14 @@
 """The shard of the embedded store: its sketch finds the candidates, follows every change, and is never behind it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import platform
 import random
 import re
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +20,7 @@ from vector_store_helpers import copy_store
 from rag_core.index import vector_sketch
 from rag_core.index.edge_shard_process import VectorShard
 from rag_core.index.vector_sketch import VectorSketch, decode_point_ids, encode_point_ids
-from rag_core.index.vector_store import VectorPoint, VectorStore, hash_to_number, make_point_id
+from rag_core.index.vector_store import VectorPoint, hash_to_number, make_point_id
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
@@ -38,7 +34,7 @@ Rows = NDArray[np.float32]
 MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ .*?(/.*)?$")
 
 
-def edges() -> list[int]:
+def edges():
     """Seconds at which a month begins, and those beside them."""
     firsts = [datetime(year, month, 1, tzinfo=UTC) for year in range(2019, 2029) for month in range(1, 13)]
     exact = [int(day.timestamp()) for day in firsts]
@@ -48,7 +44,7 @@ def edges() -> list[int]:
 EDGES = edges()
 
 
-def made() -> list[VectorPoint]:
+def made():
     rng, some = np.random.default_rng(3), random.Random(3)
     rows = rng.standard_normal((choose_size(5_000, 2_500), SIZE)).astype(np.float32)
     seconds = [some.choice(EDGES) if n % 2 else some.randrange(EDGES[0], NOW) for n in range(len(rows))]
@@ -71,10 +67,10 @@ LANGUAGES = np.array([point.lang for point in POINTS])
 ROWS = np.stack([point.vector / np.linalg.norm(point.vector) for point in POINTS])
 
 
-def drawn(some: random.Random) -> tuple[SearchFilter, str | None]:
+def drawn(some):
     """A filter with both bounds of time, or one, or none; a third of them names single posts."""
 
-    def second() -> datetime:
+    def second():
         return datetime.fromtimestamp(some.choice(EDGES) if some.random() < 0.7 else some.randrange(EDGES[0], NOW), UTC)
 
     low, high = sorted((second(), second()))
@@ -85,7 +81,7 @@ def drawn(some: random.Random) -> tuple[SearchFilter, str | None]:
     return SearchFilter(channels, since, until, keys), some.choice([None, None, "en"])
 
 
-async def differing(store: VectorStore, only: SearchFilter, lang: str | None, seed: int) -> str | None:
+async def differing(store, only, lang, seed):
     """What is wrong with the hits of one search, or None."""
     fits = np.isin(CHATS, [*only.channels]) & np.isin(LANGUAGES, lang or LANGUAGES)
     if only.since:
@@ -109,10 +105,10 @@ async def differing(store: VectorStore, only: SearchFilter, lang: str | None, se
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
 
-    async def fill() -> None:
+    async def fill():
         store = await opened(folder)
         await store.upsert(POINTS)
         await store.close()
@@ -122,16 +118,16 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def filled(kept: Path, tmp_path: Path) -> Path:
+def filled(kept, tmp_path):
     """The folder of a closed store with all points."""
     return copy_store(kept, tmp_path / "store")
 
 
-async def opened(folder: Path) -> VectorStore:
+async def opened(folder):
     return await open_vector_store(folder, model="tiny", dimension=SIZE)
 
 
-async def test_random_filters_find_what_a_comparison_with_everything_finds(filled: Path) -> None:
+async def test_random_filters_find_what_a_comparison_with_everything_finds(filled):
     some = random.Random(8)
     store = await opened(filled)
     searches = choose_size(300, 60)
@@ -142,7 +138,7 @@ async def test_random_filters_find_what_a_comparison_with_everything_finds(fille
 # Rows of a sketch by itself
 
 
-def payload(chat: int, message: int, date: int = 1, lang: str = "ru") -> dict[str, Any]:
+def payload(chat, message, date=1, lang="ru"):
     text_hash = f"{chat} {message}"
     return {
         "chat": chat, "message": message, "part": 0, "start": 0, "end": 9, "date": date, "lang": lang,
@@ -150,11 +146,11 @@ def payload(chat: int, message: int, date: int = 1, lang: str = "ru") -> dict[st
     }  # fmt: skip
 
 
-def ids_of(payloads: list[dict[str, Any]]) -> list[str]:
+def ids_of(payloads):
     return [make_point_id(PassageRef(PostKey(row["chat"], row["message"]), row["part"], 0, 9)) for row in payloads]
 
 
-def put(sketch: VectorSketch, payloads: list[dict[str, Any]], vectors: Rows) -> list[str]:
+def put(sketch, payloads, vectors):
     """Write rows as the worker does; the ids as the sketch spells them."""
     ids = decode_point_ids(ids_of(payloads))
     for at in range(0, len(ids), 256):
@@ -162,16 +158,15 @@ def put(sketch: VectorSketch, payloads: list[dict[str, Any]], vectors: Rows) -> 
     return encode_point_ids(ids)
 
 
-def any_of(*channels: int, **bounds: Any) -> dict[str, Any]:
+def any_of(*channels, **bounds):
     return {"channels": [*channels], "posts": None, "since": None, "until": None, "lang": None} | bounds
 
 
-def unit(rows: Rows) -> Rows:
-    normalized: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    return normalized
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_of_two() -> None:
+def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_of_two():
     """Two blocks as in the offline models: English texts have zeros in the one, Russian ones in the other."""
     rng, count = np.random.default_rng(1), choose_size(30_000, 10_000)
     topics = rng.standard_normal((40, 684)).astype(np.float32)
@@ -193,7 +188,7 @@ def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_o
     assert float(np.mean(found)) >= 0.995
 
 
-def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(monkeypatch):
     """Also among rows that are equal for the sketch, of which not all are candidates, whatever their order."""
     for name, rows_of_64 in (("_CANDIDATES", 64), ("_POOL_ROWS", 256), ("_COMPONENTS", 64)):
         monkeypatch.setattr(vector_sketch, name, rows_of_64)
@@ -223,7 +218,7 @@ def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(monkeypatch: pyte
     assert affected > 30  # else this could not fail
 
 
-def test_rows_of_edited_and_removed_points_leave_and_the_table_does_not_grow() -> None:
+def test_rows_of_edited_and_removed_points_leave_and_the_table_does_not_grow():
     rng = np.random.default_rng(3)
     sketch = VectorSketch(64)
     first = unit(rng.standard_normal((1_500, 64), dtype=np.float32))
@@ -248,14 +243,14 @@ def test_rows_of_edited_and_removed_points_leave_and_the_table_does_not_grow() -
 # The saved sketch, and changes that are refused
 
 
-def differ_from_engine(shard: VectorShard) -> str | None:
+def differ_from_engine(shard):
     """In what the sketch differs from the engine, or None."""
     sketch, page = shard._sketch, edge.ScrollRequest(limit=10_000, with_payload=True, with_vector=True)
     records = shard._shard.scroll(page)[0]
     if len(records) != len(sketch):
         return f"{len(sketch)} rows for {len(records)} points"
     for record in records[::20]:
-        row, vector = record.payload or {}, np.array(record.vector["dense"], np.float32)  # type: ignore[call-overload,index]
+        row, vector = record.payload or {}, np.array(record.vector["dense"], np.float32)
         only = any_of(-1, posts=[(-1, [row["message"]])], since=row["date"], until=row["date"] + 1, lang=row["lang"])
         if sketch.find_candidates(vector, only, 1) != {str(record.id).replace("-", "")}:
             return f"{row} is not found by its own values"
@@ -263,30 +258,30 @@ def differ_from_engine(shard: VectorShard) -> str | None:
 
 
 @pytest.fixture
-def shard(tmp_path: Path) -> VectorShard:
+def shard(tmp_path):
     """A shard with 700 points."""
     shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
     shard.upsert(*ask_for(700, 4))
     return shard
 
 
-def ask_for(count: int, seed: int) -> tuple[dict[str, Any], bytes]:
+def ask_for(count, seed):
     rows = unit(np.random.default_rng(seed).standard_normal((count, 64), dtype=np.float32))
     payloads = [payload(-1, n, date=seed) for n in range(count)]
     return {"ids": ids_of(payloads), "payloads": payloads}, rows.tobytes()
 
 
-def test_a_change_that_the_engine_refuses_is_no_change(shard: VectorShard) -> None:
+def test_a_change_that_the_engine_refuses_is_no_change(shard):
     ask, raw = ask_for(150, 5)
     with pytest.raises(OverflowError):
         shard.upsert({**ask, "payloads": [{**row, "date": 2**70} for row in ask["payloads"]]}, raw)
     assert differ_from_engine(shard) is None
     engine = shard._shard
 
-    def refuse(operation: edge.UpdateOperation) -> None:
+    def refuse(operation):
         raise ValueError("refused")
 
-    shard._shard = SimpleNamespace(update=refuse)  # type: ignore[assignment]
+    shard._shard = SimpleNamespace(update=refuse)
     with pytest.raises(ValueError, match="refused"):
         shard.upsert(ask, raw)
     shard._shard = engine
@@ -296,13 +291,13 @@ def test_a_change_that_the_engine_refuses_is_no_change(shard: VectorShard) -> No
     shard.close()
 
 
-def write_noise(file: Path) -> None:
+def write_noise(file):
     with file.open("r+b") as data:
         data.seek(4_800)
         data.write(b"\xa7" * 800)
 
 
-HARM: dict[str, Callable[[Path], object]] = {
+HARM = {
     "nothing": lambda file: None,
     "gone": Path.unlink,
     "cut": lambda file: os.truncate(file, 4_800),
@@ -314,9 +309,7 @@ HARM: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_a_damaged_sketch_is_made_anew_and_a_whole_one_is_not(
-    shard: VectorShard, tmp_path: Path, harm: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_sketch_is_made_anew_and_a_whole_one_is_not(shard, tmp_path, harm, capfd):
     shard.remove({"posts": [[-1, range(100, 140)]], "but": []}, b"")
     shard.close()
     HARM[harm](tmp_path / "shard" / "sketch.bin")
@@ -336,7 +329,7 @@ def test_a_damaged_sketch_is_made_anew_and_a_whole_one_is_not(
 # The log of changes
 
 
-def resident_kb(folder: Path) -> int:
+def resident_kb(folder):
     """Resident kB of the mapped files in a folder."""
     found, inside = 0, False
     for line in Path("/proc/self/smaps").read_text("utf-8", "replace").splitlines():
@@ -348,7 +341,7 @@ def resident_kb(folder: Path) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="madvise is called through glibc")
-def test_what_was_written_to_the_log_leaves_memory_and_is_read_again_after_a_kill(tmp_path: Path) -> None:
+def test_what_was_written_to_the_log_leaves_memory_and_is_read_again_after_a_kill(tmp_path):
     size, changes = 3072, 200
     shard = VectorShard(str(tmp_path / "shard"), size, make=True)
     for number, row in enumerate(np.random.default_rng(1).normal(size=(changes, size)).astype(np.float32)):

@@ -1,24 +1,19 @@
 """The contract of the dense leg, the same for every store."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_qdrant import FakeQdrant
 from pydantic import SecretStr
 from qdrant_node import needs_server
 from vector_store_helpers import DAY, numbers, point
 
 from rag_core.errors import VectorRefused, VectorsUnavailable
-from rag_core.index.vector_store import StoredPoint, VectorStore
+from rag_core.index.vector_store import StoredPoint
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
@@ -27,25 +22,22 @@ pytestmark = pytest.mark.slow
 
 ALL = SearchFilter(frozenset({-1, -2}))
 KEY = os.environ.get("QDRANT__KEY", "")
-Open = Callable[..., Awaitable[VectorStore]]
 
 
-async def near(
-    store: VectorStore, *vector: float, only: SearchFilter = ALL, n: int = 50, lang: str | None = None
-) -> list[int]:
+async def near(store, *vector, only=ALL, n=50, lang=None):
     return numbers(await store.search(np.array(vector, np.float32), only, n, lang))
 
 
 @pytest.fixture(params=["edge", "fake", pytest.param("server", marks=needs_server)])
-async def opening(request: pytest.FixtureRequest, tmp_path: Path, qdrant: FakeQdrant) -> AsyncIterator[Open]:
+async def opening(request, tmp_path, qdrant):
     """Opens a store of two-dimensional vectors; again the same store, where it is kept."""
-    opened: list[VectorStore] = []
+    opened = []
     collection = f"citegram-test-{secrets.token_hex(4)}"
     url = {"edge": "", "fake": qdrant.url}.get(request.param) or (
         request.getfixturevalue("qdrant_server") if request.param == "server" else ""
     )
 
-    async def make(model: str = "tiny", dimension: int = 2) -> VectorStore:
+    async def make(model="tiny", dimension=2):
         for store in opened:
             await store.close()
         settings = QdrantSettings(url=url, key=SecretStr(KEY), collection=collection)
@@ -65,11 +57,11 @@ async def opening(request: pytest.FixtureRequest, tmp_path: Path, qdrant: FakeQd
 
 
 @pytest.fixture
-async def store(opening: Open) -> VectorStore:
+async def store(opening):
     return await opening()
 
 
-async def test_the_nearest_come_first_with_their_cosine(store: VectorStore) -> None:
+async def test_the_nearest_come_first_with_their_cosine(store):
     await store.upsert([point(1, 1, 0), point(2, 0, 5), point(3, 1, 1), point(4, -1, 0)])
     hits = await store.search(np.array([2, 0.1], np.float32), ALL, 3)
     assert numbers(hits) == [1, 3, 2]
@@ -80,7 +72,7 @@ async def test_the_nearest_come_first_with_their_cosine(store: VectorStore) -> N
     assert (await near(store, 1e-20, 0))[0] == 3
 
 
-async def test_a_removed_post_takes_all_its_parts_along_and_no_other_post(store: VectorStore) -> None:
+async def test_a_removed_post_takes_all_its_parts_along_and_no_other_post(store):
     await store.upsert([point(n, 1, n, chat=chat, part=part) for n in (7, 8) for chat in (-1, -2) for part in range(3)])
     await store.remove([PostKey(-1, 7), PostKey(-1, 99), PostKey(-5, 7)])
     assert await store.count() == 9
@@ -92,7 +84,7 @@ async def test_a_removed_post_takes_all_its_parts_along_and_no_other_post(store:
     assert await store.count() == 7
 
 
-async def test_everything_that_is_held_is_told_once_page_by_page(store: VectorStore) -> None:
+async def test_everything_that_is_held_is_told_once_page_by_page(store):
     assert [page async for page in store.iterate_points()] == [[]]
     points = [point(n, 1, n, chat=-1 - n % 2, part=n % 3, lang="en", text_hash=f"text {n}") for n in range(1200)]
     await store.upsert(points)
@@ -102,9 +94,9 @@ async def test_everything_that_is_held_is_told_once_page_by_page(store: VectorSt
     assert max(map(len, pages)) <= 500
 
 
-async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_the_time(store: VectorStore) -> None:
+async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_the_time(store):
     await store.upsert([point(n, 1, n) for n in range(1100)])
-    told: list[int] = []
+    told = []
     async for page in store.iterate_points():
         told += [held.place.key.message_id for held in page]
         await store.upsert([point(n, 0, 1) for n in range(2000 + len(told), 2100 + len(told))])
@@ -113,7 +105,7 @@ async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_th
     assert len(told) == len(set(told))
 
 
-async def test_nearer_vectors_of_a_private_channel_never_push_the_allowed_one_out(store: VectorStore) -> None:
+async def test_nearer_vectors_of_a_private_channel_never_push_the_allowed_one_out(store):
     await store.upsert([point(n, 1, n / 10_000, chat=-2) for n in range(600)])
     await store.upsert([point(7, -1, 0.5, chat=-1)])
     ((place, cosine),) = await store.search(np.array([1, 0], np.float32), SearchFilter(frozenset({-1})), 5)
@@ -123,7 +115,7 @@ async def test_nearer_vectors_of_a_private_channel_never_push_the_allowed_one_ou
     assert await near(store, 1, 0, only=SearchFilter(frozenset({-9}))) == []
 
 
-async def test_since_is_inclusive_and_until_exclusive(store: VectorStore) -> None:
+async def test_since_is_inclusive_and_until_exclusive(store):
     await store.upsert([point(day, 1, day, date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
     only = SearchFilter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4))
     assert sorted(await near(store, 1, 0, only=only)) == [2, 3]
@@ -136,7 +128,7 @@ async def test_since_is_inclusive_and_until_exclusive(store: VectorStore) -> Non
     assert await near(store, 1, 0, only=SearchFilter(ALL.channels, DAY.replace(day=2), keys=keys), lang="en") == [4]
 
 
-async def test_stored_vectors_come_back_at_length_one(store: VectorStore) -> None:
+async def test_stored_vectors_come_back_at_length_one(store):
     await store.upsert([point(1, 3, 4), point(2, 0, -2)])
     places = [PassageRef(PostKey(-1, n), 0, 0, 10) for n in (2, 1, 9)]
     found = await store.vectors_of(places)
@@ -146,9 +138,7 @@ async def test_stored_vectors_come_back_at_length_one(store: VectorStore) -> Non
     assert await store.vectors_of([]) == {}
 
 
-async def test_a_vector_is_found_by_the_hash_of_its_text_however_often_the_text_stands_there(
-    store: VectorStore,
-) -> None:
+async def test_a_vector_is_found_by_the_hash_of_its_text_however_often_the_text_stands_there(store):
     await store.upsert([point(n, 1, 0, text_hash="a repost") for n in range(600)])
     await store.upsert([point(1000 + n, 0, 1, text_hash=f"own {n}") for n in range(300)])
     wanted = ["a repost", "nobody's", *(f"own {n}" for n in range(300))]
@@ -169,7 +159,7 @@ REFUSED = [
 ]
 
 
-async def test_a_vector_that_cannot_be_compared_is_refused_before_anything_is_written(store: VectorStore) -> None:
+async def test_a_vector_that_cannot_be_compared_is_refused_before_anything_is_written(store):
     for vector, reason in REFUSED:
         bad = point(1, 1, 0)
         object.__setattr__(bad, "vector", vector)
@@ -177,14 +167,12 @@ async def test_a_vector_that_cannot_be_compared_is_refused_before_anything_is_wr
             await store.upsert([*(point(n, 1, 0) for n in range(2, 600)), bad])
         assert isinstance(refused.value, ValueError)
         with pytest.raises(VectorRefused, match=reason):
-            await store.search(vector, ALL)  # type: ignore[arg-type]
+            await store.search(vector, ALL)
     assert await store.count() == 0
 
 
 @pytest.mark.parametrize(("model", "dimension"), [("other", 2), ("tiny", 3)])
-async def test_a_store_made_for_another_model_says_so_and_stays_as_it_is(
-    opening: Open, model: str, dimension: int, request: pytest.FixtureRequest
-) -> None:
+async def test_a_store_made_for_another_model_says_so_and_stays_as_it_is(opening, model, dimension, request):
     if model == "other" and "edge" not in request.node.name:
         pytest.skip("on a server it is a collection beside")
     store = await opening()
@@ -197,14 +185,14 @@ async def test_a_store_made_for_another_model_says_so_and_stays_as_it_is(
     assert (again.identity, await again.count()) == (identity, 1)
 
 
-async def test_a_closed_store_says_so_and_may_be_closed_again(store: VectorStore) -> None:
+async def test_a_closed_store_says_so_and_may_be_closed_again(store):
     await store.close()
     await store.close()
     with pytest.raises(VectorsUnavailable, match="closed"):
         await store.count()
 
 
-async def test_single_posts_may_be_named_channel_by_channel(store: VectorStore) -> None:
+async def test_single_posts_may_be_named_channel_by_channel(store):
     await store.upsert(
         [point(n, 1, n / 100, chat=chat, part=part) for n in range(50) for chat in (-1, -2) for part in (0, 1)]
     )
@@ -219,9 +207,7 @@ async def test_single_posts_may_be_named_channel_by_channel(store: VectorStore) 
     assert await near(store, 1, 0, only=SearchFilter(frozenset({-7}), keys=keys)) == []
 
 
-async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(
-    store: VectorStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(store, monkeypatch):
     await store.upsert([point(n, 1, n / 10) for n in range(4)])
     monkeypatch.setattr("rag_core.index.vector_store.MAX_FILTER_POSTS", 2)
     assert await near(
@@ -233,10 +219,10 @@ async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(
     assert await near(store, 1, 0, only=SearchFilter(frozenset({-2}), keys=many)) == []
 
 
-async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_else(store: VectorStore) -> None:
+async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_else(store):
     seen = [store.revision]
 
-    async def grown() -> bool:
+    async def grown():
         seen.append(store.revision)
         return seen[-1] > seen[-2]
 
@@ -258,7 +244,7 @@ async def test_the_revision_grows_with_every_write_and_removal_and_with_nothing_
     assert not await grown()
 
 
-async def test_a_write_whose_caller_went_away_is_counted_when_it_is_there(store: VectorStore) -> None:
+async def test_a_write_whose_caller_went_away_is_counted_when_it_is_there(store):
     before = store.revision
     for turn in range(20):
         writing = asyncio.create_task(store.upsert([point(turn * 1000 + n, 1, n) for n in range(300)]))

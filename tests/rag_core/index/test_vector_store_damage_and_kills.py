@@ -1,7 +1,5 @@
 """What the embedded store has to bear: damage, which is seen, said and mended; kills, panics, a second process."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging
@@ -11,9 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +16,6 @@ from vector_store_helpers import SIZE, copy_store, get_engine, open_store, point
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index import vectors_edge
-from rag_core.index.vector_store import VectorStore
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
@@ -29,22 +23,22 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[VectorStore]:
+async def store(tmp_path):
     vectors = await open_store(tmp_path / "vectors")
     yield vectors
     await vectors.close()
 
 
-def cut(share: float, name: str) -> Callable[[Path], None]:
-    def harm(folder: Path) -> None:
+def cut(share, name):
+    def harm(folder):
         (file,) = folder.glob(f"shard-*/**/{name}")
         os.truncate(file, int(file.stat().st_size * share))
 
     return harm
 
 
-def noise(name: str) -> Callable[[Path], None]:
-    def harm(folder: Path) -> None:
+def noise(name):
+    def harm(folder):
         (file,) = folder.glob(name)
         with file.open("r+b") as data:
             data.write(b"\xa7" * min(3_000, file.stat().st_size))
@@ -52,16 +46,16 @@ def noise(name: str) -> Callable[[Path], None]:
     return harm
 
 
-def gone(name: str) -> Callable[[Path], None]:
-    def harm(folder: Path) -> None:
+def gone(name):
+    def harm(folder):
         (path,) = folder.glob(name)
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     return harm
 
 
-def written(name: str, text: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_text(text) and None  # type: ignore[return-value]
+def written(name, text):
+    return lambda folder: (folder / name).write_text(text) and None
 
 
 LOST = {
@@ -78,8 +72,7 @@ HARM = {
     "the description is gone": gone("store.json"),
     "another version wrote it": written("store.json", '{"format": 99}'),
     "the list says nothing": written(
-        "store.json",
-        '{"format": 4, "identity": "5", "model": "tiny", "dimension": 32, "closed": true, "files": [1]}',
+        "store.json", '{"format": 4, "identity": "5", "model": "tiny", "dimension": 32, "closed": true, "files": [1]}'
     ),
     "noise in the payloads": noise("shard-*/segments/*/payload_storage/page_0.dat"),
     "noise in the vectors": noise("shard-*/segments/*/vector_storage-dense/vectors/chunk_0.mmap"),
@@ -90,10 +83,10 @@ CASES = [("closed", name) for name in HARM] + [("killed", name) for name in LOST
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def stores(tmp_path_factory):
     """Two stores with 500 points, to be copied: one was closed properly, one killed after a flush."""
 
-    async def make(folder: Path, end: str) -> Path:
+    async def make(folder, end):
         vectors = await open_store(folder)
         await vectors.upsert(points(500))
         await vectors.flush()
@@ -106,14 +99,14 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("end", ["closed", "killed"])
-async def test_a_folder_that_was_moved_is_still_whole(stores: dict[str, Path], tmp_path: Path, end: str) -> None:
+async def test_a_folder_that_was_moved_is_still_whole(stores, tmp_path, end):
     whole = stores[end]
     vectors = await open_store(copy_store(whole, tmp_path / "vectors"))
     assert (await vectors.count(), f"shard-{vectors.identity}") == (500, next(whole.glob("shard-*")).name)
     await vectors.close()
 
 
-async def test_a_store_that_was_killed_between_its_first_flush_and_the_seal_of_it_is_whole(tmp_path: Path) -> None:
+async def test_a_store_that_was_killed_between_its_first_flush_and_the_seal_of_it_is_whole(tmp_path):
     vectors, seal = await open_store(tmp_path / "vectors"), tmp_path / "vectors" / "store.json"
     identity, sealed_empty = vectors.identity, seal.read_bytes()
     await vectors.upsert(points(500))
@@ -126,12 +119,10 @@ async def test_a_store_that_was_killed_between_its_first_flush_and_the_seal_of_i
     await again.close()
 
 
-async def test_a_killed_store_that_cannot_be_read_now_is_kept(
-    stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_killed_store_that_cannot_be_read_now_is_kept(stores, tmp_path, monkeypatch):
     folder, real = copy_store(stores["killed"], tmp_path / "vectors"), vectors_edge.read_regular_file
 
-    def read(file: Path) -> str:
+    def read(file):
         if file.name == "segment.json":
             raise OSError(errno.EMFILE, "Too many open files")
         return real(file)
@@ -145,9 +136,7 @@ async def test_a_killed_store_that_cannot_be_read_now_is_kept(
 
 
 @pytest.mark.parametrize(("end", "harm"), CASES)
-async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
-    stores: dict[str, Path], tmp_path: Path, end: str, harm: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_damaged_folder_is_built_anew_with_a_new_identity(stores, tmp_path, end, harm, caplog):
     folder = copy_store(stores[end], tmp_path / "vectors")
     HARM[harm](folder)
     vectors = await open_store(folder)
@@ -161,7 +150,7 @@ async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
     assert "is damaged" in line.getMessage()
 
 
-async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store: VectorStore, tmp_path: Path) -> None:
+async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store, tmp_path):
     await store.upsert(points(500))
     await store.flush()
     os.kill(get_engine(store)._engine.pid, signal.SIGKILL)
@@ -174,9 +163,7 @@ async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store: V
     await again.close()
 
 
-async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(
-    stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(stores, tmp_path, monkeypatch):
     folder = copy_store(stores["closed"], tmp_path / "vectors")
     broken = tmp_path / "engine.py"
     broken.write_text("import no_such_engine")
@@ -190,17 +177,16 @@ async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Iterator[Callable[[int], subprocess.Popen[str]]]:
+def writer(tmp_path):
     """A process of its own that writes points from a number on, and prints what is done."""
-    begun: list[subprocess.Popen[str]] = []
+    begun = []
 
-    def begin(first: int = 0) -> subprocess.Popen[str]:
+    def begin(first=0):
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "vector_store_programs", str(tmp_path / "vectors"), str(first)],
             stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         begun.append(child)
-        assert child.stdout is not None
         assert child.stdout.readline().startswith("open ")
         return child
 
@@ -208,13 +194,10 @@ def writer(tmp_path: Path) -> Iterator[Callable[[int], subprocess.Popen[str]]]:
     for child in begun:
         child.kill()
         child.wait()
-        assert child.stdout is not None
         child.stdout.close()
 
 
-async def test_kill_9_during_upserts_loses_nothing_acknowledged_and_doubles_nothing(
-    tmp_path: Path, writer: Callable[[int], subprocess.Popen[str]]
-) -> None:
+async def test_kill_9_during_upserts_loses_nothing_acknowledged_and_doubles_nothing(tmp_path, writer):
     done, identities = 0, set()
     for turn in range(4):
         child = writer(done)
@@ -240,7 +223,7 @@ async def test_kill_9_during_upserts_loses_nothing_acknowledged_and_doubles_noth
     assert len(identities) == 1
 
 
-async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(store: VectorStore) -> None:
+async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(store):
     identity, all_points, engines = store.identity, points(2_000), set()
     for at in range(0, 2_000, 500):
         writing = asyncio.create_task(store.upsert(all_points[at : at + 500]))
@@ -253,9 +236,7 @@ async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(stor
     assert store.identity == identity
 
 
-async def test_an_engine_that_hangs_is_ended_and_started_again(
-    store: VectorStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_engine_that_hangs_is_ended_and_started_again(store, monkeypatch):
     await store.upsert(points(10))
     monkeypatch.setattr("rag_core.index.vectors_edge.EDGE_CALL_TIMEOUT_S", 0.3)
     os.kill(get_engine(store)._engine.pid, signal.SIGSTOP)
@@ -281,7 +262,7 @@ edge_worker.main(*open_parent_pipes())
 """
 
 
-async def test_an_engine_that_panics_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_panics_is_replaced(tmp_path, monkeypatch):
     program = tmp_path / "engine.py"
     program.write_text(PANICKING.format(flag=str(tmp_path / "flag")))
     monkeypatch.setattr(vectors_edge, "_WORKER_ARGUMENTS", (str(program),))
@@ -292,9 +273,7 @@ async def test_an_engine_that_panics_is_replaced(tmp_path: Path, monkeypatch: py
     await vectors.close()
 
 
-async def test_a_second_opening_of_the_folder_is_refused_here_and_in_another_process(
-    tmp_path: Path, writer: Callable[[], subprocess.Popen[str]]
-) -> None:
+async def test_a_second_opening_of_the_folder_is_refused_here_and_in_another_process(tmp_path, writer):
     child = writer()
     with pytest.raises(
         VectorsUnavailable,
@@ -310,13 +289,13 @@ async def test_a_second_opening_of_the_folder_is_refused_here_and_in_another_pro
     await vectors.close()
 
 
-async def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(VectorsUnavailable, match=r"cannot use the folder .*check its permissions"):
         await open_store(tmp_path / "file" / "vectors")
 
 
-async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path: Path) -> None:
+async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path):
     opening = asyncio.create_task(open_store(tmp_path / "vectors"))
     await asyncio.sleep(0.01)
     opening.cancel()
@@ -350,15 +329,12 @@ print(longest)
 
 
 @pytest.mark.alone
-async def test_the_event_loop_is_free_while_points_are_written_and_searched(
-    tmp_path: Path, loop_lag: Callable[[], AbstractAsyncContextManager[list[float]]]
-) -> None:
+async def test_the_event_loop_is_free_while_points_are_written_and_searched(tmp_path, loop_lag):
     """50 ms at most, beside what a process that does nothing is kept waiting; tried five times."""
-    written, late = points(5_000, size=384), list[float]()
+    written, late = points(5_000, size=384), []
     vectors = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=384)
     while len(late) < 5 and min(late, default=1.0) > 0.05:
         with subprocess.Popen([sys.executable, "-c", IDLE], stdout=subprocess.PIPE, text=True) as idle:  # noqa: ASYNC220
-            assert idle.stdout is not None
             idle.stdout.readline()
             async with loop_lag() as lags:
                 writing = asyncio.create_task(vectors.upsert(written))

@@ -1,11 +1,7 @@
 """Vectors on a Qdrant server: settings of a collection, what is refused, a server that goes and comes back."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -19,31 +15,27 @@ from qdrant_client.http.exceptions import ApiException
 from vector_store_helpers import numbers, point
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.vector_store import PointBatch, VectorStore
+from rag_core.index.vector_store import PointBatch
 from rag_core.index.vectors_edge import open_vector_store
-from rag_core.index.vectors_qdrant import (
-    QdrantVectorStore,
-    _translate_qdrant_errors,
-    make_search_params,
-)
+from rag_core.index.vectors_qdrant import QdrantVectorStore, _translate_qdrant_errors, make_search_params
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 
 
-async def opened(url: str, **given: Any) -> VectorStore:
+async def opened(url, **given):
     settings = QdrantSettings.model_validate({"url": url, **given})
     return await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
 
 
-async def made(qdrant: FakeQdrant, **given: Any) -> dict[str, Any]:
+async def made(qdrant, **given):
     """Open the collection with these settings, and what the server says of it then."""
     await (await opened(qdrant.url, **given)).close()
     return qdrant.info("citegram")
 
 
-async def test_a_collection_is_made_as_the_settings_say(qdrant: FakeQdrant) -> None:
+async def test_a_collection_is_made_as_the_settings_say(qdrant):
     info = await made(qdrant, shards=6, replicas=3, consistency=2, quantization="int8", on_disk=True, links=24)
     params = info["config"]["params"]
     assert (params["shard_number"], params["replication_factor"], params["write_consistency_factor"]) == (6, 3, 2)
@@ -62,7 +54,7 @@ async def test_a_collection_is_made_as_the_settings_say(qdrant: FakeQdrant) -> N
     assert set(info["payload_schema"]) == {"chat", "message", "hash", "date", "lang"}
 
 
-async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant: FakeQdrant) -> None:
+async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant):
     info = await made(qdrant, shards=2)
     assert (info["config"]["hnsw_config"]["m"], info["config"].get("quantization_config")) == (0, None)
     assert make_search_params(QdrantSettings()).exact is True
@@ -82,7 +74,7 @@ async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sent
     assert await made(qdrant)  # left to the server, whatever it has
 
 
-async def test_the_key_is_sent_and_never_shown(qdrant: FakeQdrant) -> None:
+async def test_the_key_is_sent_and_never_shown(qdrant):
     qdrant.key = "s3cret"
     with pytest.raises(VectorsUnavailable, match=r"refuses the key\. Check QDRANT__KEY"):
         await made(qdrant)
@@ -90,7 +82,7 @@ async def test_the_key_is_sent_and_never_shown(qdrant: FakeQdrant) -> None:
     await made(qdrant, key="s3cret")
 
 
-async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdrant: FakeQdrant) -> None:
+async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdrant):
     store = await opened(qdrant.url, timeout=1)
     for status, requests in ((503, 3), (429, 3), (500, 1)):
         before, qdrant.status = len(qdrant.asked), status
@@ -106,7 +98,7 @@ async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdran
     await store.close()
 
 
-async def test_what_is_no_qdrant_is_said_so(qdrant: FakeQdrant, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_no_qdrant_is_said_so(qdrant, monkeypatch):
     monkeypatch.setattr(qdrant, "_of", lambda *_: "hello")
     with pytest.raises(VectorsUnavailable, match="is no Qdrant server that we know"):
         await made(qdrant)
@@ -119,11 +111,11 @@ ONE = PointBatch(
 )
 
 
-def kept(qdrant: FakeQdrant, model: str = "tiny", dimension: int = 2) -> QdrantVectorStore:
+def kept(qdrant, model="tiny", dimension=2):
     return QdrantVectorStore.open(QdrantSettings(url=qdrant.url), model, dimension)
 
 
-async def refused(url: str) -> str:
+async def refused(url):
     with pytest.raises(VectorsUnavailable) as told:
         store = await opened(url)
         try:
@@ -133,7 +125,7 @@ async def refused(url: str) -> str:
     return told.value.reason
 
 
-async def test_a_server_that_does_not_answer_is_one_sentence_without_the_password() -> None:
+async def test_a_server_that_does_not_answer_is_one_sentence_without_the_password():
     port = find_free_port()
     said = await refused(f"http://user:secret@127.0.0.1:{port}")
     assert said.startswith(f"The Qdrant server at 127.0.0.1:{port} does not answer (")
@@ -141,12 +133,12 @@ async def test_a_server_that_does_not_answer_is_one_sentence_without_the_passwor
     assert "QDRANT__URL" in said
 
 
-def list_subclasses(kind: type[Exception]) -> Iterator[type[Exception]]:
+def list_subclasses(kind):
     for one in kind.__subclasses__():
         yield from (one, *list_subclasses(one))
 
 
-def test_every_error_of_the_client_is_translated() -> None:
+def test_every_error_of_the_client_is_translated():
     theirs = {one for one in list_subclasses(Exception) if one.__module__.startswith("qdrant_client.")}
     bases = {one for one in theirs if not theirs & {*one.__mro__[1:]}}
     assert bases == {ApiException, QdrantException}
@@ -156,12 +148,12 @@ def test_every_error_of_the_client_is_translated() -> None:
 
 
 @pytest.mark.parametrize("url", ["not a url", "ftp://host:1", "http://host:port"])
-async def test_an_address_that_is_none_names_the_setting(url: str) -> None:
+async def test_an_address_that_is_none_names_the_setting(url):
     assert (await refused(url)).startswith("QDRANT__URL is not the address of a server")
 
 
-async def test_vectors_of_another_model_are_in_a_collection_beside(qdrant: FakeQdrant) -> None:
-    def look() -> None:
+async def test_vectors_of_another_model_are_in_a_collection_beside(qdrant):
+    def look():
         first = kept(qdrant)
         first.write(ONE)
         other = kept(qdrant, "other", 3)
@@ -177,8 +169,8 @@ async def test_vectors_of_another_model_are_in_a_collection_beside(qdrant: FakeQ
 
 
 @pytest.mark.parametrize("metadata", [None, {"citegram": "ours?"}, {"citegram": {"identity": "x"}}])
-async def test_somebody_elses_collection_is_left_alone(qdrant: FakeQdrant, metadata: dict[str, object] | None) -> None:
-    def look() -> None:
+async def test_somebody_elses_collection_is_left_alone(qdrant, metadata):
+    def look():
         client = QdrantClient(url=qdrant.url, check_compatibility=False)
         params = models.VectorParams(size=2, distance=models.Distance.DOT)
         client.create_collection("citegram", vectors_config=params, metadata=metadata)
@@ -193,11 +185,11 @@ async def test_somebody_elses_collection_is_left_alone(qdrant: FakeQdrant, metad
 ALL = SearchFilter(frozenset({-1}))
 
 
-async def found(store: VectorStore) -> list[int]:
+async def found(store):
     return numbers(await store.search(np.array([1, 0], np.float32), ALL))
 
 
-async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: FakeQdrant) -> None:
+async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant):
     store = await opened(qdrant.url)
     await store.upsert([point(1, 1, 0), point(2, 1, 1)])
     await store.remove([PostKey(-1, 7)])
@@ -216,7 +208,7 @@ async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: F
     await again.close()
 
 
-async def test_of_several_nodes_the_first_that_answers_is_asked() -> None:
+async def test_of_several_nodes_the_first_that_answers_is_asked():
     async with FakeQdrant() as first, FakeQdrant() as second:
         second._local, second._made, second._indexed = first._local, first._made, first._indexed  # one cluster
         second._thread = first._thread

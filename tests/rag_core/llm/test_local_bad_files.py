@@ -1,13 +1,10 @@
 """Files that are no model, or not a whole one: a sentence each, and never the end of the bot."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import random
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from gguf import GGUFWriter
@@ -25,14 +22,14 @@ installed = importlib.util.find_spec("llama_cpp") is not None
 needs_llama = pytest.mark.skipif(not installed, reason="llama.cpp is not installed: pip install 'citegram[local]'")
 
 
-async def reason(path: Path) -> str:
+async def reason(path):
     with pytest.raises(ModelUnavailable) as told:
         await open_local_model(path, SETTINGS)
     assert "\n" not in told.value.reason
     return told.value.reason
 
 
-async def test_a_model_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_model_that_is_not_there(tmp_path):
     assert (
         await reason(tmp_path / "no.gguf") == f"There is no model at {tmp_path}/no.gguf: check the path, or pull one."
     )
@@ -40,13 +37,13 @@ async def test_a_model_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"GG", b"GGUF", b"<html>Not found</html>" * 9])
-async def test_a_file_that_is_empty_or_something_else(tmp_path: Path, data: bytes) -> None:
+async def test_a_file_that_is_empty_or_something_else(tmp_path, data):
     path = tmp_path / "odd.gguf"
     path.write_bytes(data)
     assert await reason(path) == f"{path} is not a GGUF model, or only the beginning of one: fetch it again."
 
 
-async def test_a_model_that_is_larger_than_the_memory_is_not_even_tried(tmp_path: Path) -> None:
+async def test_a_model_that_is_larger_than_the_memory_is_not_even_tried(tmp_path):
     path = tmp_path / "huge.gguf"
     with path.open("wb") as file:
         file.write(b"GGUF" + b"\0" * 20)
@@ -56,7 +53,7 @@ async def test_a_model_that_is_larger_than_the_memory_is_not_even_tried(tmp_path
     assert "choose a smaller one" in said
 
 
-def test_the_memory_of_a_model_is_that_of_its_process_and_not_of_its_file(tmp_path: Path) -> None:
+def test_the_memory_of_a_model_is_that_of_its_process_and_not_of_its_file(tmp_path):
     path = tmp_path / "1.5b.gguf"
     with path.open("wb") as file:
         file.truncate(1_117_320_768)
@@ -69,16 +66,14 @@ def test_the_memory_of_a_model_is_that_of_its_process_and_not_of_its_file(tmp_pa
         check_memory_fits(path, 3_000_000_000, 32_768)
 
 
-async def test_without_llama_cpp_the_sentence_says_what_to_install(
-    tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_llama_cpp_the_sentence_says_what_to_install(tmp_path, tiny_gguf, monkeypatch):
     (tmp_path / "llama_cpp.py").write_text("raise ModuleNotFoundError(\"No module named 'llama_cpp'\")")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert (await reason(tiny_gguf)).endswith(f"{sys.executable} -m pip install 'citegram[local]'")
 
 
 @needs_llama
-async def test_an_architecture_that_llama_cpp_does_not_know(tmp_path: Path) -> None:
+async def test_an_architecture_that_llama_cpp_does_not_know(tmp_path):
     path = tmp_path / "new.gguf"
     writer = GGUFWriter(path, "transformer-of-2041")
     writer.add_context_length(512)
@@ -91,7 +86,7 @@ async def test_an_architecture_that_llama_cpp_does_not_know(tmp_path: Path) -> N
     assert "pip install -U llama-cpp-python" in said
 
 
-def damaged(whole: bytes, number: int) -> bytes:
+def damaged(whole, number):
     """Truncated for even numbers; else a stretch of noise, in the head for half of them."""
     dice = random.Random(number)
     if number % 2 == 0:
@@ -102,10 +97,10 @@ def damaged(whole: bytes, number: int) -> bytes:
 
 
 @needs_llama
-async def test_damaged_models_are_refused_or_write_nonsense_but_end_nothing(tmp_path: Path, tiny_gguf: Path) -> None:
+async def test_damaged_models_are_refused_or_write_nonsense_but_end_nothing(tmp_path, tiny_gguf):
     whole, two_at_once, files = tiny_gguf.read_bytes(), asyncio.Semaphore(2), choose_size(20, 12)
 
-    async def refused(number: int) -> bool:
+    async def refused(number):
         path = tmp_path / f"{number}.gguf"
         path.write_bytes(damaged(whole, number))
         async with two_at_once:
@@ -114,7 +109,7 @@ async def test_damaged_models_are_refused_or_write_nonsense_but_end_nothing(tmp_
     assert sum(await asyncio.gather(*map(refused, range(files)))) >= files / 2
 
 
-async def is_refused(path: Path) -> bool:
+async def is_refused(path):
     try:
         model = await open_local_model(path, SETTINGS)
     except ModelUnavailable as exc:

@@ -1,22 +1,18 @@
 """The model's process dies or hangs: who asks is told, who waits is served."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rag_core.errors import GenerationFailed, ModelLeftAlone
-from rag_core.llm.local import LocalModel, open_local_model
-from rag_core.llm.protocol import DecodingParams, LlmSession, Prompt, collect_generation
+from rag_core.llm.local import open_local_model
+from rag_core.llm.protocol import DecodingParams, Prompt, collect_generation
 from rag_core.settings import LlmSettings
 
 pytestmark = pytest.mark.slow
@@ -30,23 +26,23 @@ WORD = DecodingParams(4)
 
 
 @pytest.fixture
-async def model(tiny_gguf: Path) -> AsyncIterator[LocalModel]:
+async def model(tiny_gguf):
     one = await open_local_model(tiny_gguf, SETTINGS)
     yield one
     await one.close()
 
 
-def send(model: LocalModel, number: int) -> None:
+def send(model, number):
     assert model.pid is not None
     os.kill(model.pid, number)
 
 
-async def says(model: LocalModel, reader: int = 1) -> str:
+async def says(model, reader=1):
     async with model.turn(reader) as seat:
         return (await collect_generation(seat.stream(SHORT, WORD, grammar='root ::= "fine"'))).text
 
 
-async def writing(seat: LlmSession, then: Callable[[], None]) -> None:
+async def writing(seat, then):
     pieces = seat.stream(SHORT, DecodingParams(1900), grammar=ENDLESS)
     await anext(pieces)
     then()
@@ -55,7 +51,7 @@ async def writing(seat: LlmSession, then: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-async def test_an_end_in_a_generation_fails_that_one_and_the_next_is_served(model: LocalModel, number: int) -> None:
+async def test_an_end_in_a_generation_fails_that_one_and_the_next_is_served(model, number):
     async with model.turn(1) as seat:
         waiting = asyncio.create_task(says(model, 2))
         with pytest.raises(GenerationFailed, match=rf"^The model went away \(-{number:d}: .*\): ask again"):
@@ -64,7 +60,7 @@ async def test_an_end_in_a_generation_fails_that_one_and_the_next_is_served(mode
     assert await waiting == "fine"
 
 
-async def test_an_end_while_nobody_asks_is_noticed_by_nobody(model: LocalModel) -> None:
+async def test_an_end_while_nobody_asks_is_noticed_by_nobody(model):
     for pause in (0.0, 0.3):
         send(model, signal.SIGKILL)
         await asyncio.sleep(pause)
@@ -81,14 +77,12 @@ async def test_an_end_while_nobody_asks_is_noticed_by_nobody(model: LocalModel) 
         (signal.SIGSEGV, "tiny.gguf cannot be loaded, it may be"),
     ],
 )
-async def test_an_end_while_it_loads_is_told_and_the_next_turn_loads_it(
-    model: LocalModel, number: int, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_end_while_it_loads_is_told_and_the_next_turn_loads_it(model, number, said, monkeypatch):
     await model.unload()
-    start = subprocess._fork_exec  # type: ignore[attr-defined]
+    start = subprocess._fork_exec
 
-    def start_and_end(*args: Any) -> int:
-        pid: int = start(*args)
+    def start_and_end(*args):
+        pid = start(*args)
         os.kill(pid, number)  # at once: the tiny model is loaded in some milliseconds
         return pid
 
@@ -99,7 +93,7 @@ async def test_an_end_while_it_loads_is_told_and_the_next_turn_loads_it(
     assert await says(model) == "fine"
 
 
-async def test_a_model_that_ended_three_times_in_a_row_is_left_alone_for_a_while(model: LocalModel) -> None:
+async def test_a_model_that_ended_three_times_in_a_row_is_left_alone_for_a_while(model):
     for _ in range(3):
         with pytest.raises(GenerationFailed, match="went away"):
             async with model.turn(1) as seat:
@@ -111,7 +105,7 @@ async def test_a_model_that_ended_three_times_in_a_row_is_left_alone_for_a_while
     assert model.breaker.failures == 0
 
 
-async def test_a_child_that_hangs_is_killed(tiny_gguf: Path) -> None:
+async def test_a_child_that_hangs_is_killed(tiny_gguf):
     model = await open_local_model(tiny_gguf, SETTINGS, patience=1.0)
     async with model.turn(1) as seat:
         with pytest.raises(GenerationFailed, match="went away"):
@@ -120,7 +114,7 @@ async def test_a_child_that_hangs_is_killed(tiny_gguf: Path) -> None:
     await model.close()
 
 
-async def test_a_child_given_up_that_goes_on_is_asked_again_soon(model: LocalModel) -> None:
+async def test_a_child_given_up_that_goes_on_is_asked_again_soon(model):
     async with model.turn(1) as seat:
         pieces = seat.stream(SHORT, DecodingParams(1900), grammar=ENDLESS)
         await anext(pieces)
@@ -132,7 +126,7 @@ async def test_a_child_given_up_that_goes_on_is_asked_again_soon(model: LocalMod
     assert model.breaker._until < asyncio.get_running_loop().time() + 4
 
 
-async def test_the_file_may_vanish_and_come_back(tiny_gguf: Path, tmp_path: Path) -> None:
+async def test_the_file_may_vanish_and_come_back(tiny_gguf, tmp_path):
     away = Path(shutil.copy(tiny_gguf, tmp_path / "away.gguf"))
     model = await open_local_model(away, SETTINGS)
     away.rename(tmp_path / "elsewhere.gguf")
@@ -144,7 +138,7 @@ async def test_the_file_may_vanish_and_come_back(tiny_gguf: Path, tmp_path: Path
     await model.close()
 
 
-async def test_an_idle_model_is_unloaded_and_the_next_turn_loads_it(tiny_gguf: Path) -> None:
+async def test_an_idle_model_is_unloaded_and_the_next_turn_loads_it(tiny_gguf):
     model = await open_local_model(tiny_gguf, SETTINGS.model_copy(update={"idle_minutes": 0.3 / 60}))
     first = model.pid
     async with model.turn(1) as seat:
@@ -157,13 +151,13 @@ async def test_an_idle_model_is_unloaded_and_the_next_turn_loads_it(tiny_gguf: P
     await model.close()
 
 
-async def _until(true: Callable[[], bool]) -> None:
+async def _until(true):
     async with asyncio.timeout(30):
         while not true():  # noqa: ASYNC110 - nobody tells when a process has ended
             await asyncio.sleep(0.02)
 
 
-async def test_a_caller_who_leaves_while_the_model_loads_leaves_it_loading(model: LocalModel) -> None:
+async def test_a_caller_who_leaves_while_the_model_loads_leaves_it_loading(model):
     await model.unload()
     leaving = asyncio.create_task(says(model))
     while model._loading is None:  # noqa: ASYNC110 - it takes some milliseconds from then on
@@ -174,7 +168,7 @@ async def test_a_caller_who_leaves_while_the_model_loads_leaves_it_loading(model
     assert await says(model, 2) == "fine"
 
 
-async def test_closing_tells_who_waits_and_fails_who_is_served(tiny_gguf: Path) -> None:
+async def test_closing_tells_who_waits_and_fails_who_is_served(tiny_gguf):
     model = await open_local_model(tiny_gguf, SETTINGS)
     async with model.turn(1) as seat:
         waiting = asyncio.create_task(says(model, 2))
@@ -207,9 +201,8 @@ asyncio.run(main())
 """
 
 
-async def test_the_child_ends_with_its_parent_even_in_the_middle_of_its_work(slow_gguf: Path) -> None:
+async def test_the_child_ends_with_its_parent_even_in_the_middle_of_its_work(slow_gguf):
     parent = await asyncio.create_subprocess_exec(sys.executable, "-c", PARENT, slow_gguf, stdout=subprocess.PIPE)
-    assert parent.stdout is not None
     child = int(await parent.stdout.readline())
     await asyncio.sleep(0.2)
     parent.kill()
@@ -217,7 +210,7 @@ async def test_the_child_ends_with_its_parent_even_in_the_middle_of_its_work(slo
     await _until(lambda: not alive(child))
 
 
-def alive(pid: int) -> bool:
+def alive(pid):
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:

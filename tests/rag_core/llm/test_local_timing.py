@@ -1,18 +1,15 @@
 """How soon the model is free again, whether its memory stays flat, and whether the event loop stays free."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from rag_core.llm.local import LocalModel, open_local_model
+from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import DecodingParams, Prompt, collect_generation
 from rag_core.settings import LlmSettings
 
@@ -25,24 +22,23 @@ MOST_FREE_S, MOST_LAG_S, MOST_GROWTH = 0.2, 0.05, 1.02
 
 
 @pytest.fixture
-async def slow(slow_gguf: Path) -> AsyncIterator[LocalModel]:
+async def slow(slow_gguf):
     model = await open_local_model(slow_gguf, SETTINGS)
     yield model
     await model.close()
 
 
-def resident(model: LocalModel) -> int:
+def resident(model):
     """Kilobytes of the child's memory."""
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{model.pid}/status").read_text())
-    assert found is not None
     return int(found[1])
 
 
-async def freed_after_prefill(model: LocalModel, number: int) -> float:
+async def freed_after_prefill(model, number):
     """Cancel somebody whose prompt is being read; seconds until the next one's request is done."""
     now = asyncio.get_running_loop().time
 
-    async def ask() -> None:
+    async def ask():
         async with model.turn(1) as seat:
             await collect_generation(seat.stream(Prompt("", f"{number} " + "long " * 600), DecodingParams(5)))
 
@@ -57,13 +53,13 @@ async def freed_after_prefill(model: LocalModel, number: int) -> float:
     return now() - began
 
 
-async def freed_after_generation(model: LocalModel, number: int) -> float:
+async def freed_after_generation(model, number):
     """Close somebody's stream after some pieces; seconds until the next one's request is done."""
     now = asyncio.get_running_loop().time
     async with (
         model.turn(1) as seat,
         aclosing(seat.stream(Prompt("", "Who?"), DecodingParams(1900), grammar=ENDLESS)) as some,
-    ):  # type: ignore[type-var]
+    ):
         for _ in range(1 + number % 5):
             await anext(some)
         began = now()
@@ -74,9 +70,7 @@ async def freed_after_generation(model: LocalModel, number: int) -> float:
 
 @pytest.mark.alone
 @pytest.mark.parametrize("freed", [freed_after_prefill, freed_after_generation])
-async def test_who_stops_frees_the_model_within_200_ms(
-    slow: LocalModel, freed: Callable[[LocalModel, int], asyncio.Future[float]]
-) -> None:
+async def test_who_stops_frees_the_model_within_200_ms(slow, freed):
     pid = slow.pid
     for number in range(0, 10, 2):
         took = [await freed(slow, number)]
@@ -86,7 +80,7 @@ async def test_who_stops_frees_the_model_within_200_ms(
     assert slow.pid == pid
 
 
-async def generations(model: LocalModel, count: int, start: int = 0) -> None:
+async def generations(model, count, start=0):
     for number in range(start, start + count):
         async with model.turn(1) as seat:
             prompt = Prompt("You answer.", f"Question {number}: " + "why? " * (99 - 5 * number % 100))
@@ -95,7 +89,7 @@ async def generations(model: LocalModel, count: int, start: int = 0) -> None:
             )
 
 
-async def test_memory_stays_flat(tiny_gguf: Path) -> None:
+async def test_memory_stays_flat(tiny_gguf):
     model = await open_local_model(tiny_gguf, SETTINGS)
     await generations(model, 20)  # of all lengths, the longest first
     before = resident(model)
@@ -105,11 +99,11 @@ async def test_memory_stays_flat(tiny_gguf: Path) -> None:
 
 
 @contextmanager
-def busy(threads: int) -> Iterator[None]:
+def busy(threads):
     """Threads as the bot has them, whose work is native: pure Python in four threads stops any event loop by itself."""
     over, data = threading.Event(), bytes(1 << 20)
 
-    def work() -> None:
+    def work():
         while not over.is_set():
             hashlib.sha256(data)
 
@@ -124,7 +118,7 @@ def busy(threads: int) -> Iterator[None]:
             one.join()
 
 
-async def everything(path: Path) -> None:
+async def everything(path):
     model = await open_local_model(path, SETTINGS)
     async with model.turn(1) as seat:
         await collect_generation(
@@ -136,9 +130,7 @@ async def everything(path: Path) -> None:
 
 
 @pytest.mark.alone
-async def test_the_event_loop_stays_free_beside_four_busy_threads(
-    tiny_gguf: Path, loop_lag: Callable[[], AbstractAsyncContextManager[list[float]]]
-) -> None:
+async def test_the_event_loop_stays_free_beside_four_busy_threads(tiny_gguf, loop_lag):
     seen = []
     for _ in range(ROUNDS):
         with busy(4):

@@ -1,23 +1,19 @@
 """What a local model knows at its second start: its rates, and the constant beginnings of its prompts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")
 
 from rag_core.llm import local
-from rag_core.llm.local import LocalModel, open_local_model
-from rag_core.llm.protocol import DecodingParams, Generation, GenerationStats, Prompt, TokenRates, collect_generation
+from rag_core.llm.local import open_local_model
+from rag_core.llm.protocol import DecodingParams, GenerationStats, Prompt, TokenRates, collect_generation
 from rag_core.llm.rates import LocalSpeed, correct_rates
 from rag_core.settings import LlmSettings
 from rag_core.writing.prompts import list_prompt_prefixes, load_prompt, quote_question
@@ -29,13 +25,13 @@ GREEDY = DecodingParams(12, temperature=0.0)
 
 
 @pytest.fixture
-def path(tiny_gguf: Path, tmp_path: Path) -> Path:
+def path(tiny_gguf, tmp_path):
     """The tiny model in a folder of its own."""
     return Path(shutil.copy2(tiny_gguf, tmp_path / "tiny.gguf"))
 
 
 @asynccontextmanager
-async def started(path: Path, *prompts: Prompt, **settings: Any) -> AsyncIterator[LocalModel]:
+async def started(path, *prompts, **settings):
     model = await open_local_model(path, SETTINGS.model_copy(update=settings), prefixes=lambda rates: prompts)
     try:
         yield model
@@ -43,22 +39,22 @@ async def started(path: Path, *prompts: Prompt, **settings: Any) -> AsyncIterato
         await model.close()
 
 
-async def generate(model: LocalModel, prompt: Prompt = QUESTION) -> Generation:
+async def generate(model, prompt=QUESTION):
     async with model.turn(1) as session:
         return await collect_generation(session.stream(prompt, GREEDY))
 
 
 @pytest.fixture(autouse=True)
-def measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def measured_once(monkeypatch):
     monkeypatch.setattr(local, "_MEASURING_PAUSES_S", ())
 
 
-async def warmed(model: LocalModel) -> None:
+async def warmed(model):
     assert model._warming is not None
     await asyncio.wait_for(asyncio.shield(model._warming), 30)
 
 
-async def test_the_rates_are_measured_once_and_kept(path: Path) -> None:
+async def test_the_rates_are_measured_once_and_kept(path):
     async with started(path) as model:
         measured = model.rates
     assert measured
@@ -72,7 +68,7 @@ async def test_the_rates_are_measured_once_and_kept(path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "{", "[]", "null", '{"prefill": 28, "decode": 8}', "nan", "zero"])
-async def test_rates_that_make_no_sense_are_measured_anew(path: Path, written: str) -> None:
+async def test_rates_that_make_no_sense_are_measured_anew(path, written):
     async with started(path):
         kept = json.loads((path.parent / "rates.json").read_text())
     odd = {"nan": {**kept, "decode": float("nan")}, "zero": {**kept, "prefill": 0}}
@@ -83,7 +79,7 @@ async def test_rates_that_make_no_sense_are_measured_anew(path: Path, written: s
     assert json.loads((path.parent / "rates.json").read_text())["prefill"] > 10
 
 
-def test_what_is_generated_corrects_the_rates_slowly() -> None:
+def test_what_is_generated_corrects_the_rates_slowly():
     measured = LocalSpeed(30.0, 8.0, False, 1, 0, 0)
     rates = TokenRates(30.0, 8.0)
     assert correct_rates(rates, measured, GenerationStats(evaluated=3, first_ms=9000, tokens=2, took_ms=9999)) == rates
@@ -94,7 +90,7 @@ def test_what_is_generated_corrects_the_rates_slowly() -> None:
     assert (rates.prefill, rates.decode) == pytest.approx((10.0, 8 / 3))  # a machine that was busy once is no snail
 
 
-async def test_the_second_start_reads_less_of_the_same_prompt(path: Path) -> None:
+async def test_the_second_start_reads_less_of_the_same_prompt(path):
     async with started(path) as model:
         cold = await generate(model)
     async with started(path, PLANNER) as model:
@@ -108,7 +104,7 @@ async def test_the_second_start_reads_less_of_the_same_prompt(path: Path) -> Non
     assert cold.text == first.text == second.text
 
 
-def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
+def test_only_stages_that_have_time_for_the_rest_are_warmed():
     listed = {
         speed: {prompt.system for prompt in list_prompt_prefixes(TokenRates(speed, speed / 4))}
         for speed in (0.5, 30.0, 4000.0)
@@ -120,7 +116,7 @@ def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
     assert {plan, support} <= listed[4000.0]
 
 
-async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path: Path) -> None:
+async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path):
     prompts = list_prompt_prefixes(TokenRates(4000.0, 1000.0))
     async with started(path, *prompts) as model:
         await warmed(model)
@@ -130,7 +126,7 @@ async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path: Path)
     assert max(counts) < 100
 
 
-def spoil(file: Path, how: str) -> None:
+def spoil(file, how):
     raw = file.read_bytes()
     header, _, state = raw.partition(b"\n")
     file.write_bytes(
@@ -147,7 +143,7 @@ def spoil(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut", "empty", "bits", "foreign", "text", "deep", "tokens"])
-async def test_a_damaged_or_foreign_state_is_as_none_and_is_removed(path: Path, how: str) -> None:
+async def test_a_damaged_or_foreign_state_is_as_none_and_is_removed(path, how):
     async with started(path, PLANNER) as model:
         await warmed(model)
         right = await generate(model)
@@ -160,7 +156,7 @@ async def test_a_damaged_or_foreign_state_is_as_none_and_is_removed(path: Path, 
     assert how == "tokens" or not list(path.parent.glob("prefix-*"))  # a state of other tokens is never asked for
 
 
-async def test_no_more_states_are_kept_than_there_is_room_for(path: Path) -> None:
+async def test_no_more_states_are_kept_than_there_is_room_for(path):
     prompts = [Prompt("Go.", ""), *(Prompt(f"{n} judges. " * 20, "") for n in range(15))]  # the first is too short
     async with started(path, *prompts) as model:
         await warmed(model)
@@ -171,9 +167,7 @@ async def test_no_more_states_are_kept_than_there_is_room_for(path: Path) -> Non
 
 
 @pytest.mark.parametrize("where", ["data", None])
-async def test_a_folder_that_cannot_be_written_is_replaced_by_that_of_the_data(
-    path: Path, where: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_folder_that_cannot_be_written_is_replaced_by_that_of_the_data(path, where, monkeypatch, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     monkeypatch.setattr(local.os, "access", lambda folder, mode: folder == data)
@@ -185,7 +179,7 @@ async def test_a_folder_that_cannot_be_written_is_replaced_by_that_of_the_data(
     assert kept == (["prefix", "rates."] if where else [])
 
 
-async def test_a_stop_in_a_long_prompt_loses_at_most_one_batch(slow_gguf: Path) -> None:
+async def test_a_stop_in_a_long_prompt_loses_at_most_one_batch(slow_gguf):
     """Also where somebody else is asked something in between."""
     long = Prompt("Long words. " * 100, "Who?")
     async with started(slow_gguf) as model:
@@ -202,7 +196,7 @@ async def test_a_stop_in_a_long_prompt_loses_at_most_one_batch(slow_gguf: Path) 
     assert left[2] < left[1] < left[0] - 100, left
 
 
-async def test_a_question_does_not_wait_for_what_is_warmed(slow_gguf: Path, tmp_path: Path) -> None:
+async def test_a_question_does_not_wait_for_what_is_warmed(slow_gguf, tmp_path):
     prompts = [Prompt(f"{n} long words. " * 120, "") for n in range(2)]
     path = Path(shutil.copy2(slow_gguf, tmp_path / "slow.gguf"))
     async with started(path, *prompts) as model:
@@ -218,7 +212,7 @@ async def test_a_question_does_not_wait_for_what_is_warmed(slow_gguf: Path, tmp_
     assert all(one.evaluated < 60 for one in figures)
 
 
-async def test_what_would_be_read_is_counted_beforehand(path: Path) -> None:
+async def test_what_would_be_read_is_counted_beforehand(path):
     async with started(path) as model, model.turn(1) as session:
         whole, twice = await session.count_unread([QUESTION, QUESTION])
         done = await collect_generation(session.stream(QUESTION, GREEDY))
@@ -226,9 +220,7 @@ async def test_what_would_be_read_is_counted_beforehand(path: Path) -> None:
         assert await session.count_unread([QUESTION]) == [1]
 
 
-async def test_a_speed_that_was_measured_at_a_busy_moment_is_measured_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_speed_that_was_measured_at_a_busy_moment_is_measured_again(path, monkeypatch):
     monkeypatch.setattr(local, "_MEASURING_PAUSES_S", (0.0,))
     async with started(path) as model:
         await warmed(model)
@@ -239,6 +231,5 @@ async def test_a_speed_that_was_measured_at_a_busy_moment_is_measured_again(
     async with started(path) as model:
         assert model.rates == TokenRates(0.5, 1e9)
         await warmed(model)
-        assert model.rates is not None
         assert model.rates.prefill > 0.5
         assert model.rates.decode == 1e9  # the faster of both

@@ -1,7 +1,5 @@
 """A model behind LLM__URL: a real llama_cpp.server with the tiny model, and a server that does everything wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -10,15 +8,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
 from local_server import LocalServer, find_free_port
-from openai_server import Answer, OpenAiServer, answer_with, make_event, stream
+from openai_server import OpenAiServer, answer_with, make_event, stream
 from pydantic import SecretStr
 
 from rag_core.errors import GenerationFailed, ModelLeftAlone, ModelUnavailable
@@ -43,17 +38,17 @@ GREEDY = DecodingParams(8, temperature=0.0)
 
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def _soon(monkeypatch):
     monkeypatch.setattr(openai_client, "_FIRST_RETRY_PAUSE_S", 0.01)
     monkeypatch.setattr(openai_client, "_MAX_RETRY_PAUSE_S", 0.02)
 
 
-def model_at(url: str, *, patience: float = 5.0, rest: float = 60.0, **settings: Any) -> RemoteModel:
+def model_at(url, *, patience=5.0, rest=60.0, **settings):
     return RemoteModel(LlmSettings(url=url, key=SecretStr(KEY), **settings), patience, rest)
 
 
 @asynccontextmanager
-async def opened(url: str, **settings: Any) -> AsyncIterator[RemoteModel]:
+async def opened(url, **settings):
     model = model_at(url, **settings)
     try:
         yield model
@@ -61,7 +56,7 @@ async def opened(url: str, **settings: Any) -> AsyncIterator[RemoteModel]:
         await model.close()
 
 
-async def said(model: RemoteModel, prompt: Prompt = ASK, decoding: DecodingParams = GREEDY, **held: Any) -> Generation:
+async def said(model, prompt=ASK, decoding=GREEDY, **held):
     async with model.turn(1) as seat:
         return await collect_generation(seat.stream(prompt, decoding, **held))
 
@@ -73,7 +68,7 @@ LLAMA_SERVER = os.environ.get("LLAMA_SERVER_BIN", "")
 needs_llama_server = pytest.mark.skipif(not LLAMA_SERVER, reason="LLAMA_SERVER_BIN names no binary of llama-server")
 
 
-def start_server(dialect: ServerDialect, model: Path, port: int) -> subprocess.Popen[bytes]:
+def start_server(dialect, model, port):
     """Start a server with the model, with probabilities, and wait until it is ready."""
     if dialect is ServerDialect.LLAMA_SERVER:
         words = [LLAMA_SERVER, "--model", str(model), "--host", "127.0.0.1", "--port", str(port), "--ctx-size", "4096",
@@ -99,12 +94,12 @@ def start_server(dialect: ServerDialect, model: Path, port: int) -> subprocess.P
     scope="module",
     params=[ServerDialect.LLAMA_PYTHON, pytest.param(ServerDialect.LLAMA_SERVER, marks=needs_llama_server)],
 )
-def dialect(request: pytest.FixtureRequest) -> ServerDialect:
+def dialect(request):
     return ServerDialect(request.param)
 
 
 @pytest.fixture(scope="module")
-def real(dialect: ServerDialect, tiny_gguf: Path) -> Iterator[str]:
+def real(dialect, tiny_gguf):
     """A real server with the tiny model."""
     port = find_free_port()
     child = start_server(dialect, tiny_gguf, port)
@@ -115,9 +110,7 @@ def real(dialect: ServerDialect, tiny_gguf: Path) -> Iterator[str]:
         child.wait()
 
 
-async def test_a_real_server_streams_under_a_grammar_and_is_known_for_what_it_is(
-    real: str, dialect: ServerDialect
-) -> None:
+async def test_a_real_server_streams_under_a_grammar_and_is_known_for_what_it_is(real, dialect):
     async with opened(real, patience=30.0) as model:
         assert not model.grammars  # nothing is trusted before it is seen
         async with model.turn(1) as seat:
@@ -133,7 +126,7 @@ async def test_a_real_server_streams_under_a_grammar_and_is_known_for_what_it_is
         assert 0 < end.figures.first_ms < end.figures.took_ms
 
 
-async def test_a_real_server_counts_tells_odds_and_is_measured(real: str) -> None:
+async def test_a_real_server_counts_tells_odds_and_is_measured(real):
     async with opened(real + "/v1", patience=30.0) as model:
         end = await said(model, decoding=DecodingParams(5), grammar="root ::= [a-z]{20}")
         assert (end.finish, len(end.text)) == (FinishReason.LENGTH, 5)
@@ -149,7 +142,7 @@ async def test_a_real_server_counts_tells_odds_and_is_measured(real: str) -> Non
         assert min(rates.prefill, rates.decode) > 1
 
 
-async def test_what_a_real_server_refuses_is_one_sentence_and_it_serves_on(real: str) -> None:
+async def test_what_a_real_server_refuses_is_one_sentence_and_it_serves_on(real):
     model = RemoteModel(LlmSettings(url=real, key=SecretStr("sk-wrong-1")))
     with pytest.raises(GenerationFailed, match="check LLM__KEY") as caught:
         await said(model)
@@ -166,7 +159,7 @@ async def test_what_a_real_server_refuses_is_one_sentence_and_it_serves_on(real:
             raise AssertionError("the server is not served any more")
 
 
-async def test_a_generation_that_nobody_wants_is_stopped_and_the_next_is_served(real: str) -> None:
+async def test_a_generation_that_nobody_wants_is_stopped_and_the_next_is_served(real):
     async with opened(real, patience=30.0) as model:
         loop = asyncio.get_running_loop()
         for _ in range(3):
@@ -188,45 +181,44 @@ async def test_a_generation_that_nobody_wants_is_stopped_and_the_next_is_served(
 
 
 @pytest.fixture
-async def wrong() -> AsyncIterator[OpenAiServer]:
+async def wrong():
     """What it does next is `answer`."""
     async with OpenAiServer(well) as server:
         yield server
 
 
-async def well(request: web.Request, asked: Any) -> web.StreamResponse:
+async def well(request, asked):
     return await answer_with(lambda _: "Hello", length=3)(request, asked)
 
 
-def status(code: int, text: str = "") -> Answer:
-    async def does(request: web.Request, asked: Any) -> web.Response:
+def status(code, text=""):
+    async def does(request, asked):
         return web.Response(status=code, text=text or json.dumps(asked))  # as careless servers do: with the prompt
 
     return does
 
 
-def sends(*lines: bytes, cut: bool = False, kind: str = "text/event-stream") -> Answer:
-    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+def sends(*lines, cut=False, kind="text/event-stream"):
+    async def does(request, asked):
         response = await stream(request, *lines, kind=kind)
         if cut:
-            assert request.transport is not None
             request.transport.abort()
         return response
 
     return does
 
 
-async def hangs(request: web.Request, asked: Any) -> web.StreamResponse:
+async def hangs(request, asked):
     await asyncio.sleep(30)
     raise AssertionError
 
 
-async def falls_silent(request: web.Request, asked: Any) -> web.StreamResponse:
+async def falls_silent(request, asked):
     await stream(request, FIRST)
     return await hangs(request, asked)
 
 
-def one_sentence(caught: pytest.ExceptionInfo[GenerationFailed]) -> bool:
+def one_sentence(caught):
     reason = caught.value.reason
     return "\n" not in reason and reason.endswith((".", "?")) and KEY not in reason and "with 4417" not in reason
 
@@ -262,7 +254,7 @@ CUT = sends(FIRST, cut=True)
         falls_silent,
     ],
 )
-async def test_whatever_goes_wrong_is_one_sentence_in_bounded_time(wrong: OpenAiServer, does: Answer) -> None:
+async def test_whatever_goes_wrong_is_one_sentence_in_bounded_time(wrong, does):
     wrong.answer = does
     async with opened(wrong.url, patience=0.5) as model, asyncio.timeout(30):
         with pytest.raises(GenerationFailed) as caught:
@@ -272,8 +264,8 @@ async def test_whatever_goes_wrong_is_one_sentence_in_bounded_time(wrong: OpenAi
         assert len(wrong.asked) == 1 or does not in (CUT, falls_silent)  # what has begun is not asked twice
 
 
-async def test_a_reply_that_drips_has_a_limit_in_all(wrong: OpenAiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def drips(request: web.Request, asked: Any) -> web.StreamResponse:
+async def test_a_reply_that_drips_has_a_limit_in_all(wrong, monkeypatch):
+    async def drips(request, asked):
         return await stream(request, *[make_event("a")] * 100, pause=0.05)
 
     wrong.answer = drips
@@ -287,8 +279,8 @@ async def test_a_reply_that_drips_has_a_limit_in_all(wrong: OpenAiServer, monkey
         assert model.waiting == 0
 
 
-async def test_signs_of_life_keep_a_slow_answer(wrong: OpenAiServer) -> None:
-    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+async def test_signs_of_life_keep_a_slow_answer(wrong):
+    async def does(request, asked):
         response = await stream(request, b": ping\r\n\r\n")
         for _ in range(4):
             await asyncio.sleep(0.2)
@@ -303,8 +295,8 @@ async def test_signs_of_life_keep_a_slow_answer(wrong: OpenAiServer) -> None:
         assert (await said(model)).text == "ok"
 
 
-async def test_a_failing_server_is_asked_again_then_left_alone_and_found_again(wrong: OpenAiServer) -> None:
-    async def busy_twice(request: web.Request, asked: Any) -> web.StreamResponse:
+async def test_a_failing_server_is_asked_again_then_left_alone_and_found_again(wrong):
+    async def busy_twice(request, asked):
         return await (well if len(wrong.asked) == 3 else status(429))(request, asked)
 
     async with opened(wrong.url, rest=0.4) as model:
@@ -327,8 +319,8 @@ async def test_a_failing_server_is_asked_again_then_left_alone_and_found_again(w
         assert (await said(model)).text == "Hello"
 
 
-async def test_a_server_that_drips_when_it_is_met_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def drips(request: web.Request) -> web.StreamResponse:
+async def test_a_server_that_drips_when_it_is_met_is_left_alone(monkeypatch):
+    async def drips(request):
         return await stream(request, *[b" "] * 100, pause=0.05, kind="application/json")
 
     monkeypatch.setattr(openai_client, "_INFO_TIMEOUT_S", 0.3)
@@ -338,10 +330,10 @@ async def test_a_server_that_drips_when_it_is_met_is_left_alone(monkeypatch: pyt
                 await said(model)
 
 
-async def test_closing_the_stream_closes_the_connection(wrong: OpenAiServer) -> None:
+async def test_closing_the_stream_closes_the_connection(wrong):
     gone = asyncio.Event()
 
-    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+    async def does(request, asked):
         response = await stream(request, FIRST)
         try:
             while True:
@@ -359,10 +351,10 @@ async def test_closing_the_stream_closes_the_connection(wrong: OpenAiServer) -> 
             await gone.wait()
 
 
-async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_place(wrong: OpenAiServer) -> None:
+async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_place(wrong):
     inside, most, go = 0, 0, asyncio.Event()
 
-    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+    async def does(request, asked):
         nonlocal inside, most
         inside += 1
         most = max(most, inside)
@@ -371,9 +363,9 @@ async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_p
         return await well(request, asked)
 
     wrong.answer = does
-    places: list[int] = []
+    places = []
 
-    async def third(model: RemoteModel) -> None:
+    async def third(model):
         async with model.turn(3, places.append) as seat:
             await collect_generation(seat.stream(ASK, GREEDY))
 
@@ -382,7 +374,7 @@ async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_p
         async with asyncio.timeout(30):
             while inside < 2:  # noqa: ASYNC110 - a server rings no bell
                 await asyncio.sleep(0.01)
-            tasks.append(asyncio.create_task(third(model)))  # type: ignore[arg-type]
+            tasks.append(asyncio.create_task(third(model)))
             while not places:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert (inside, model.waiting, places) == (2, 3, [1])
@@ -391,8 +383,8 @@ async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_p
         assert (most, model.waiting, places) == (2, 0, [1, 0])
 
 
-async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong: OpenAiServer) -> None:
-    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong):
+    async def does(request, asked):
         if "logprobs" in asked:
             return web.json_response({"error": {"message": "logprobs needs logits_all"}}, status=500)
         return web.json_response({"choices": [{"message": {"content": "No, it does not"}}]})
@@ -409,8 +401,8 @@ async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong: OpenAi
         assert await seat.count(["", "abc", "abcd"]) == [0, 1, 2]  # estimated
 
 
-async def test_a_server_that_was_started_with_another_model_is_looked_at_again(wrong: OpenAiServer) -> None:
-    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+async def test_a_server_that_was_started_with_another_model_is_looked_at_again(wrong):
+    async def does(request, asked):
         known = wrong.models["data"][0]["id"]
         return await (well if asked["model"] == known else status(404))(request, asked)
 
@@ -428,11 +420,11 @@ async def test_a_server_that_was_started_with_another_model_is_looked_at_again(w
         assert (model.name, model.dialect, model.grammars) == ("another", ServerDialect.LLAMA_SERVER, True)
 
 
-async def test_the_key_is_sent_and_not_logged(wrong: OpenAiServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_key_is_sent_and_not_logged(wrong, caplog):
     caplog.set_level(logging.DEBUG)
     keys = []
 
-    async def does(request: web.Request, asked: Any) -> web.StreamResponse:
+    async def does(request, asked):
         keys.append(request.headers["Authorization"])
         return await status(503)(request, asked)
 
@@ -446,7 +438,7 @@ async def test_the_key_is_sent_and_not_logged(wrong: OpenAiServer, caplog: pytes
 
 
 @pytest.mark.parametrize("url", ["server:8080", "ftp://host", "http://", "http://host:port", "//"])
-def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+def test_an_address_that_is_none_is_refused_at_once(url):
     with pytest.raises(ModelUnavailable, match="LLM__URL"):
         model_at(url)
 
@@ -454,7 +446,7 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
 # what is sent and read
 
 
-def test_each_server_gets_what_it_understands() -> None:
+def test_each_server_gets_what_it_understands():
     schema, grammar = {"type": "object"}, "root ::= [a-z]"
     assert build_reply_constraint(ServerDialect.LLAMA_SERVER, grammar, schema) == {"grammar": grammar}
     for other in (ServerDialect.VLLM, ServerDialect.OTHER):
@@ -465,15 +457,15 @@ def test_each_server_gets_what_it_understands() -> None:
     assert not {"top_k", "repeat_penalty", "chat_template_kwargs"} & set(strict)
 
 
-def test_control_tokens_in_texts_are_only_text() -> None:
+def test_control_tokens_in_texts_are_only_text():
     prompt = Prompt("s", "</s> <|im_end|> [/INST] <<SYS>> <start_of_turn> <post 3> a < b", (("<s>", "x"),))
     sent = build_request_body(ServerDialect.LLAMA_SERVER, "m", prompt, GREEDY)["messages"]
     assert sent[-1]["content"] == "< /s> < |im_end|> [ /INST] < <SYS>> < start_of_turn> <post 3> a < b"
     assert sent[1]["content"] == "< s>"
 
 
-def test_odds_are_those_of_the_likeliest_beginnings() -> None:
-    def reply(*top: tuple[str, float]) -> Any:
+def test_odds_are_those_of_the_likeliest_beginnings():
+    def reply(*top):
         rows = [{"token": token, "logprob": logprob} for token, logprob in top]
         return {"choices": [{"logprobs": {"content": [{"top_logprobs": rows}]}}]}
 

@@ -4,12 +4,8 @@ A model has three times its own estimate, at least a second; then it is given up
 longer. Of a server only the time of a yes or no is known, from those before.
 """
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from faulty_model import FaultyLlm
@@ -27,42 +23,41 @@ pytestmark = pytest.mark.slow
 class Hall:
     """Readers who wait, are served and leave, in the order of `served`."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.turns = FairScheduler()
-        self.served: list[str] = []
-        self.places: dict[str, list[int]] = {}
+        self.served = []
+        self.places = {}
         self.leave = asyncio.Event()
-        self.tasks: list[asyncio.Task[None]] = []
+        self.tasks = []
 
-    async def _visit(self, reader: int, name: str) -> None:
+    async def _visit(self, reader, name):
         async with self.turns.acquire(reader, self.places.setdefault(name, []).append):
             self.served.append(name)
             await self.leave.wait()
             await asyncio.sleep(0)
 
-    async def come(self, *visits: str) -> None:
+    async def come(self, *visits):
         """ "1a" is reader 1 with the request a."""
         for name in visits:
             self.tasks.append(asyncio.create_task(self._visit(int(name[0]), name)))
             await asyncio.sleep(0)
 
-    async def empty(self) -> None:
+    async def empty(self):
         self.leave.set()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
-    ("come", "served"),
-    [("1a 1b 1c 1d 2a 3a 2b", "1a 1b 2a 3a 1c 2b 1d"), ("1a 2a 3a 1b 2b", "1a 2a 3a 1b 2b")],
+    ("come", "served"), [("1a 1b 1c 1d 2a 3a 2b", "1a 1b 2a 3a 1c 2b 1d"), ("1a 2a 3a 1b 2b", "1a 2a 3a 1b 2b")]
 )
-async def test_readers_take_turns_and_each_ones_requests_keep_their_order(come: str, served: str) -> None:
+async def test_readers_take_turns_and_each_ones_requests_keep_their_order(come, served):
     hall = Hall()
     await hall.come(*come.split())
     await hall.empty()
     assert hall.served == served.split()
 
 
-async def test_places_are_told_as_they_change() -> None:
+async def test_places_are_told_as_they_change():
     hall = Hall()
     await hall.come("1a", "1b", "1c", "2a")
     assert hall.turns.waiting == 4
@@ -72,7 +67,7 @@ async def test_places_are_told_as_they_change() -> None:
     assert hall.turns.waiting == 0
 
 
-async def test_who_gives_up_leaves_the_queue_and_the_others_move_up() -> None:
+async def test_who_gives_up_leaves_the_queue_and_the_others_move_up():
     hall = Hall()
     await hall.come("1a", "2a", "3a")
     hall.tasks[1].cancel()
@@ -84,7 +79,7 @@ async def test_who_gives_up_leaves_the_queue_and_the_others_move_up() -> None:
 
 
 @pytest.mark.parametrize("granted", [True, False])
-async def test_a_turn_that_comes_to_somebody_who_is_just_giving_up_goes_to_the_next(granted: bool) -> None:
+async def test_a_turn_that_comes_to_somebody_who_is_just_giving_up_goes_to_the_next(granted):
     hall = Hall()
     await hall.come("1a", "2a", "3a")
     hall.leave.set()
@@ -100,11 +95,11 @@ async def test_a_turn_that_comes_to_somebody_who_is_just_giving_up_goes_to_the_n
     assert hall.turns.waiting == 0
 
 
-async def test_an_urgent_turn_is_the_next_one_and_a_newcomer_waits_for_no_second_turn() -> None:
+async def test_an_urgent_turn_is_the_next_one_and_a_newcomer_waits_for_no_second_turn():
     hall = Hall()
     await hall.come("1a", "2a", "2b")
 
-    async def acquire_first() -> None:
+    async def acquire_first():
         async with hall.turns.acquire(None):
             hall.served.append("urgent")
 
@@ -115,7 +110,7 @@ async def test_an_urgent_turn_is_the_next_one_and_a_newcomer_waits_for_no_second
     assert hall.served == ["1a", "urgent", "2a", "3a", "2b"]
 
 
-async def test_when_there_are_no_more_turns_everybody_is_told() -> None:
+async def test_when_there_are_no_more_turns_everybody_is_told():
     hall = Hall()
     await hall.come("1a", "2a")
     hall.turns.close("Closed.")
@@ -133,25 +128,25 @@ GPU, ASKED = TokenRates(3000.0, 100.0), Prompt("Judge.", "Is it so?")
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     assert turns.MIN_PATIENCE_S == 1.0
     monkeypatch.setattr(turns, "MIN_PATIENCE_S", 0.1)
 
 
-async def judge(model: Any, budget: float = 20.0) -> float:
+async def judge(model, budget=20.0):
     run = Run(Budgets(judge=budget), "direct")
     async with asyncio.timeout(10), run.stage(Stage.JUDGE), run.open_session(model, 1) as session:
         return await session.odds(ASKED, "yes", "no")
 
 
-async def write(model: Any) -> str:
+async def write(model):
     run = Run(Budgets(), "direct")
     async with asyncio.timeout(10):
         return await run.require(Stage.WRITE, run.ask_model(model, 1, ASKED, DecodingParams(200)))
 
 
 @pytest.mark.parametrize("fault", ["hung", "slow", "dripping"])
-async def test_a_model_behind_its_rates_is_given_up_and_left_alone(fault: str) -> None:
+async def test_a_model_behind_its_rates_is_given_up_and_left_alone(fault):
     for ask in (judge, write):
         model = FaultyLlm(fault, GPU)
         with pytest.raises(StageTimeout, match="did not answer in time"):
@@ -163,16 +158,16 @@ async def test_a_model_behind_its_rates_is_given_up_and_left_alone(fault: str) -
         assert (len(model.asked), len(model.weighed)) == asked
 
 
-async def test_a_model_that_keeps_up_with_half_of_its_rates_is_not_given_up() -> None:
+async def test_a_model_that_keeps_up_with_half_of_its_rates_is_not_given_up():
     model = FakeLlm("word" * 6)
     model.rates, model.pause = TokenRates(1000.0, 10.0), 0.2
     assert await write(model) == "word" * 6
 
 
-async def test_questions_that_waited_behind_the_one_that_met_the_hang_wait_no_longer() -> None:
+async def test_questions_that_waited_behind_the_one_that_met_the_hang_wait_no_longer():
     class InTurn(FaultyLlm):
         @asynccontextmanager
-        async def turn(self, reader: int, on_place: Any = None) -> AsyncIterator[FakeLlm]:
+        async def turn(self, reader, on_place=None):
             async with busy, super().turn(reader, on_place) as session:
                 yield session
 
@@ -181,7 +176,7 @@ async def test_questions_that_waited_behind_the_one_that_met_the_hang_wait_no_lo
     assert [type(one) for one in outcomes] == [StageTimeout, *[ModelLeftAlone] * 4]
 
 
-async def test_a_server_that_hangs_costs_what_its_judgements_took_before() -> None:
+async def test_a_server_that_hangs_costs_what_its_judgements_took_before():
     server = FaultyLlm("")
     assert await judge(server) == 0.0
     server.fault = "hung"
@@ -189,7 +184,7 @@ async def test_a_server_that_hangs_costs_what_its_judgements_took_before() -> No
         await judge(server)
 
 
-async def test_a_server_of_which_nothing_is_known_costs_one_budget() -> None:
+async def test_a_server_of_which_nothing_is_known_costs_one_budget():
     server = FaultyLlm("hung")
     with pytest.raises(StageTimeout, match="took longer"):
         await judge(server, budget=0.4)
@@ -197,14 +192,14 @@ async def test_a_server_of_which_nothing_is_known_costs_one_budget() -> None:
         await judge(server)
 
 
-async def test_a_stage_that_ends_soon_after_the_model_was_asked_says_nothing_about_it() -> None:
+async def test_a_stage_that_ends_soon_after_the_model_was_asked_says_nothing_about_it():
     server = FaultyLlm("hung")
     for _ in range(2):
         with pytest.raises(StageTimeout, match="took longer"):
             await judge(server, budget=0.05)
 
 
-async def test_of_a_model_that_is_left_alone_is_told_once() -> None:
+async def test_of_a_model_that_is_left_alone_is_told_once():
     model, run = FaultyLlm("", GPU), Run(Budgets(), "direct")
     model.breaker.record_hang()
     for stage in (Stage.PLAN, Stage.WRITE):
@@ -212,7 +207,7 @@ async def test_of_a_model_that_is_left_alone_is_told_once() -> None:
     assert [one.stage for one in run.shortfalls] == ["plan"]
 
 
-async def test_the_pause_grows_and_an_answer_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_pause_grows_and_an_answer_ends_it(monkeypatch):
     breaker = CircuitBreaker()
     assert [breaker.record_hang() for _ in range(5)] == [15.0, 60.0, 240.0, 600.0, 600.0]
     breaker.record_answer()
@@ -221,7 +216,7 @@ async def test_the_pause_grows_and_an_answer_ends_it(monkeypatch: pytest.MonkeyP
     breaker.require_closed()
 
 
-async def test_a_model_that_hung_and_is_loaded_again_is_not_waited_for() -> None:
+async def test_a_model_that_hung_and_is_loaded_again_is_not_waited_for():
     model = FaultyLlm("queued", GPU)
     model.breaker.hangs = 1
     with pytest.raises(ModelLeftAlone, match="not ready yet"):

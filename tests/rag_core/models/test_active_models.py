@@ -1,10 +1,6 @@
 """Which language models are opened, by which choice, and how another one takes their place."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +8,7 @@ from rag_core import RagSettings, open_engine
 from rag_core.engine import switch_model
 from rag_core.errors import GenerationFailed, ModelUnavailable
 from rag_core.llm.openai_client import RemoteModel
-from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt, collect_generation
+from rag_core.llm.protocol import DecodingParams, Prompt, collect_generation
 from rag_core.models.active_models import (
     apply_model_choices,
     find_gguf,
@@ -29,22 +25,21 @@ from rag_core.storage import readers
 
 pytestmark = pytest.mark.slow
 
-Library = Any  # tests/conftest.py
 SMALL, DEFAULT = "qwen3.5-0.8b", "qwen3-4b-instruct"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path / "data"
 
 
-def settings(folder: Path, **sections: Any) -> RagSettings:
+def settings(folder, **sections):
     given = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
     return RagSettings.model_validate(given | sections)
 
 
 @pytest.fixture
-def pulled(folder: Path, tiny_gguf: Path) -> Path:
+def pulled(folder, tiny_gguf):
     """Two models of the table, as if they had been pulled."""
     for name in (SMALL, DEFAULT):
         (folder / "models" / name).mkdir(parents=True)
@@ -52,8 +47,7 @@ def pulled(folder: Path, tiny_gguf: Path) -> Path:
     return folder
 
 
-async def reply(model: LanguageModel | None) -> str:
-    assert model is not None
+async def reply(model):
     async with model.turn(1) as seat:
         return (await collect_generation(seat.stream(Prompt("", "a"), DecodingParams(8), grammar='root ::= "ok"'))).text
 
@@ -61,7 +55,7 @@ async def reply(model: LanguageModel | None) -> str:
 # what is chosen
 
 
-def test_a_setting_goes_before_a_choice_and_a_choice_before_the_best(pulled: Path) -> None:
+def test_a_setting_goes_before_a_choice_and_a_choice_before_the_best(pulled):
     free, fixed = settings(pulled), settings(pulled, llm={"model": DEFAULT})
     assert list_models_in_use(free, {})["writer"] == DEFAULT
     assert list_models_in_use(free, {"writer": SMALL})["writer"] == SMALL
@@ -72,9 +66,8 @@ def test_a_setting_goes_before_a_choice_and_a_choice_before_the_best(pulled: Pat
     assert apply_model_choices(free, {}) == free
 
 
-def test_a_tier_means_its_writer_and_others_are_refused(pulled: Path) -> None:
+def test_a_tier_means_its_writer_and_others_are_refused(pulled):
     found = find_gguf(settings(pulled), "default")
-    assert found is not None
     assert found.name == DEFAULT
     assert find_gguf(settings(pulled), "none") is None
     with pytest.raises(ModelUnavailable, match="writes no text"):
@@ -85,13 +78,13 @@ def test_a_tier_means_its_writer_and_others_are_refused(pulled: Path) -> None:
         find_gguf(settings(pulled), "gpt-9")
 
 
-async def test_a_model_of_another_kind_is_refused(pulled: Path) -> None:
+async def test_a_model_of_another_kind_is_refused(pulled):
     async with open_engine(settings(pulled, models={"embedder": "none"}), language=False) as rag:
         with pytest.raises(ModelUnavailable, match=f"{SMALL} is no reranker"):
             await switch_model(rag, SMALL, "reranker")
 
 
-def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder: Path) -> None:
+def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder):
     opened = settings(folder, models={"embedder": "auto", "reranker": "none"})
     assert select_embedder(opened) is None
     for name in ("minilm-navec", "e5-small-centred"):
@@ -102,18 +95,15 @@ def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder: Path) -
             for file in ("model.onnx", "tokenizer.json", "tokenizer_config.json"):
                 (place / file).touch()
     best = select_embedder(opened)
-    assert best is not None
     assert best.name == "e5-small-centred"
     kept = select_embedder(opened, "minilm-navec")
-    assert kept is not None
     assert kept.name == "minilm-navec" == list_models_in_use(opened, {}, "minilm-navec")["embedder"]
     asked = select_embedder(settings(folder, models={"embedder": "e5-small-centred"}))
-    assert asked is not None
     assert asked.name == "e5-small-centred"
 
 
-async def test_the_speech_model_is_the_one_that_is_named_or_the_best_that_is_here(folder: Path) -> None:
-    async def find(choice: str = "auto", setting: str = "auto") -> str:
+async def test_the_speech_model_is_the_one_that_is_named_or_the_best_that_is_here(folder):
+    async def find(choice="auto", setting="auto"):
         async with open_engine(settings(folder, models={"embedder": "none", "speech": setting}), language=False) as rag:
             await readers.save_choice(rag.archive, "speech", choice)
             found = await find_speech_model(rag.settings, rag.archive)
@@ -134,7 +124,7 @@ async def test_the_speech_model_is_the_one_that_is_named_or_the_best_that_is_her
     assert await find() == "whisper-base"
 
 
-async def test_another_speech_model_is_chosen_without_a_restart(folder: Path) -> None:
+async def test_another_speech_model_is_chosen_without_a_restart(folder):
     async with open_engine(settings(folder), language=False) as rag:
         with pytest.raises(ModelUnavailable, match="models pull whisper-base"):
             await switch_model(rag, "whisper-base")
@@ -142,9 +132,9 @@ async def test_another_speech_model_is_chosen_without_a_restart(folder: Path) ->
         assert await readers.load_choices(rag.archive) == {"speech": "none"}
 
 
-def test_the_demo_in_a_data_folder_finds_the_models_of_that_folder(tmp_path: Path) -> None:
-    def find(name: str, **models: Path) -> Path:
-        data, section = DataSettings(dir=tmp_path / name), ModelSettings(**models)  # type: ignore[arg-type]
+def test_the_demo_in_a_data_folder_finds_the_models_of_that_folder(tmp_path):
+    def find(name, **models):
+        data, section = DataSettings(dir=tmp_path / name), ModelSettings(**models)
         return get_models_folder(RagSettings(data=data, models=section))
 
     assert find("demo") == tmp_path / "models"
@@ -154,7 +144,7 @@ def test_the_demo_in_a_data_folder_finds_the_models_of_that_folder(tmp_path: Pat
     assert find("demo") == tmp_path / "demo" / "models"
 
 
-def test_what_a_model_is_for_is_seen_from_its_row() -> None:
+def test_what_a_model_is_for_is_seen_from_its_row():
     assert resolve_model_use(SMALL) == resolve_model_use("/a/b.gguf") == "writer"
     assert resolve_model_use("bge-m3") == "embedder"
     assert resolve_model_use("none", "writer") == "writer"
@@ -163,7 +153,7 @@ def test_what_a_model_is_for_is_seen_from_its_row() -> None:
             resolve_model_use(given, wanted)
 
 
-async def test_an_address_goes_before_a_file(folder: Path, tiny_gguf: Path) -> None:
+async def test_an_address_goes_before_a_file(folder, tiny_gguf):
     writer = await open_writer(settings(folder, llm={"url": "http://localhost:1", "model": str(tiny_gguf)}))
     assert isinstance(writer, RemoteModel)
     await writer.close()
@@ -172,7 +162,7 @@ async def test_an_address_goes_before_a_file(folder: Path, tiny_gguf: Path) -> N
 # on the tray
 
 
-async def test_a_path_is_opened_and_plans_too(folder: Path, tiny_gguf: Path) -> None:
+async def test_a_path_is_opened_and_plans_too(folder, tiny_gguf):
     async with open_engine(settings(folder, llm={"model": str(tiny_gguf)})) as rag:
         assert rag.writer is rag.planner
         assert await reply(rag.writer) == "ok"
@@ -182,17 +172,16 @@ async def test_a_path_is_opened_and_plans_too(folder: Path, tiny_gguf: Path) -> 
 
 
 @pytest.mark.parametrize("model", ["/nowhere/x.gguf", "qwen3.5-4b", "gpt-9"])
-async def test_a_model_that_cannot_be_opened_is_a_shortfall_and_one_line(folder: Path, model: str, caplog: Any) -> None:
+async def test_a_model_that_cannot_be_opened_is_a_shortfall_and_one_line(folder, model, caplog):
     async with open_engine(settings(folder, llm={"model": model})) as rag:
         (shortfall,) = rag.without
         assert (rag.writer, shortfall.stage) == (None, "write")
         assert shortfall.reason in caplog.text
 
 
-async def test_writers_are_exchanged_while_the_bot_runs_and_remembered(pulled: Path, tiny_gguf: Path) -> None:
+async def test_writers_are_exchanged_while_the_bot_runs_and_remembered(pulled, tiny_gguf):
     async with open_engine(settings(pulled)) as rag:
         writer = rag.writer
-        assert writer is not None
         assert writer.name == DEFAULT
         used = await switch_model(rag, SMALL)
         assert (used.use, used.now) == ("writer", True)
@@ -209,7 +198,7 @@ async def test_writers_are_exchanged_while_the_bot_runs_and_remembered(pulled: P
         assert await reply(rag.writer) == "ok"
 
 
-async def test_a_choice_that_cannot_be_carried_out_changes_nothing(pulled: Path, tmp_path: Path) -> None:
+async def test_a_choice_that_cannot_be_carried_out_changes_nothing(pulled, tmp_path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(100))
     async with open_engine(settings(pulled)) as rag:
@@ -225,7 +214,7 @@ async def test_a_choice_that_cannot_be_carried_out_changes_nothing(pulled: Path,
             await switch_model(rag, DEFAULT)
 
 
-async def test_a_writer_chosen_where_there_was_none_ends_the_shortfall(pulled: Path) -> None:
+async def test_a_writer_chosen_where_there_was_none_ends_the_shortfall(pulled):
     for name in (SMALL, DEFAULT):
         (pulled / "models" / name / "model.gguf").write_bytes(b"GGUF" + bytes(100))
     good = pulled / "good.gguf"
@@ -238,7 +227,7 @@ async def test_a_writer_chosen_where_there_was_none_ends_the_shortfall(pulled: P
         assert await reply(rag.writer) == "ok"
 
 
-async def test_an_unknown_provider_is_one_sentence(folder: Path, offline_models: Path) -> None:
+async def test_an_unknown_provider_is_one_sentence(folder, offline_models):
     models = {"dir": offline_models.parent, "embedder": "minilm-navec", "reranker": "none", "provider": "TPU"}
     async with open_engine(settings(folder, models=models)) as rag:
         (shortfall,) = rag.without
@@ -246,7 +235,7 @@ async def test_an_unknown_provider_is_one_sentence(folder: Path, offline_models:
         assert "CPUExecutionProvider" in shortfall.reason
 
 
-async def test_a_reranker_is_exchanged_and_who_has_the_old_one_keeps_it(folder: Path, make_reranker: Any) -> None:
+async def test_a_reranker_is_exchanged_and_who_has_the_old_one_keeps_it(folder, make_reranker):
     _, made = make_reranker()
     shutil.copytree(made, folder / "models" / "minilm-maxsim")
     async with open_engine(settings(folder, models={"embedder": "none"})) as rag:

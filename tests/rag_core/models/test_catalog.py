@@ -1,28 +1,20 @@
 """The table of models, and the folders of their files."""
 
-from __future__ import annotations
-
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import estimate_memory
-from rag_core.models.catalog import MODELS, HubSource, ModelRole, ModelSpec, ModelTier, PackageSource, find_models
-from rag_core.models.model_files import (
-    check_disk_space,
-    check_model_files,
-    measure_folder_size,
-    stage_model_folder,
-)
+from rag_core.models.catalog import MODELS, HubSource, ModelRole, ModelTier, PackageSource, find_models
+from rag_core.models.model_files import check_disk_space, check_model_files, measure_folder_size, stage_model_folder
 
 EVERY = [*MODELS, *(part for row in MODELS for part in row.parts)]
 
 
-def test_every_model_has_a_name_of_its_own_that_can_be_a_folder_and_an_open_licence() -> None:
+def test_every_model_has_a_name_of_its_own_that_can_be_a_folder_and_an_open_licence():
     names = [*(row.name for row in EVERY), *ModelTier]
     assert {row.licence for row in EVERY} <= {"MIT", "Apache-2.0", "Apache-2.0, MIT"}
     assert all(bool(row.published) == bool(row.published_by) for row in EVERY)
@@ -40,13 +32,13 @@ def test_every_model_has_a_name_of_its_own_that_can_be_a_folder_and_an_open_lice
 
 
 @pytest.mark.parametrize("tier", ModelTier)
-def test_a_tier_has_at_most_one_model_for_a_role_and_the_default_one_has_each(tier: ModelTier) -> None:
+def test_a_tier_has_at_most_one_model_for_a_role_and_the_default_one_has_each(tier):
     roles = [row.role for row in find_models(tier)]
     assert len(roles) == len(set(roles))
     assert tier is not ModelTier.DEFAULT or set(roles) == set(ModelRole)
 
 
-def test_a_writer_needs_more_memory_than_its_file_and_the_pinned_llama_cpp_loads_it() -> None:
+def test_a_writer_needs_more_memory_than_its_file_and_the_pinned_llama_cpp_loads_it():
     for row in MODELS:
         if row.role is ModelRole.WRITER:
             assert 0.8 * estimate_memory(row.bytes) <= row.memory <= 1.2 * estimate_memory(row.bytes), row.name
@@ -58,11 +50,8 @@ def test_a_writer_needs_more_memory_than_its_file_and_the_pinned_llama_cpp_loads
     assert all(b"\0%s\0" % name.encode() in library for name in named - {"qwen2"})
 
 
-MakeModel = Callable[..., tuple[ModelSpec, Path]]
-
-
 @pytest.mark.parametrize("change", [lambda raw: raw[:-1], lambda raw: raw[:-1] + bytes([raw[-1] ^ 1])])
-def test_a_truncated_or_changed_file_is_noticed(make_model: MakeModel, change: Callable[[bytes], bytes]) -> None:
+def test_a_truncated_or_changed_file_is_noticed(make_model, change):
     row, folder = make_model()
     for file in folder.iterdir():
         os.utime(file, ns=(1, 1))
@@ -75,14 +64,14 @@ def test_a_truncated_or_changed_file_is_noticed(make_model: MakeModel, change: C
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": {"a": 1}}', '{"files": {"a": {}}}'])
-def test_a_damaged_list_is_no_list_to_trust(make_model: MakeModel, text: str) -> None:
+def test_a_damaged_list_is_no_list_to_trust(make_model, text):
     row, folder = make_model()
     (folder / "files.json").write_text(text, "utf-8")
     with pytest.raises(ModelUnavailable, match=r"has no files\.json"):
         check_model_files(row, folder)
 
 
-def test_a_folder_filled_by_hand_needs_the_files_only(make_model: MakeModel) -> None:
+def test_a_folder_filled_by_hand_needs_the_files_only(make_model):
     row, folder = make_model(listed=False)
     check_model_files(row, folder)
     with pytest.raises(ModelUnavailable, match=r"not in .*: run citegram models pull tiny\.$"):
@@ -95,7 +84,7 @@ def test_a_folder_filled_by_hand_needs_the_files_only(make_model: MakeModel) -> 
         check_model_files(row, folder)
 
 
-def test_a_failure_leaves_the_old_folder_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_failure_leaves_the_old_folder_and_nothing_beside_it(tmp_path):
     folder = tmp_path / "tiny"
     (tmp_path / ".tiny~0a0b0c0d").mkdir()  # of a pull that was interrupted
     with stage_model_folder(folder, "tiny") as fresh:
@@ -111,7 +100,7 @@ def test_a_failure_leaves_the_old_folder_and_nothing_beside_it(tmp_path: Path) -
     assert measure_folder_size(tmp_path) == 2
 
 
-def test_a_disk_without_room_is_a_sentence(tmp_path: Path) -> None:
+def test_a_disk_without_room_is_a_sentence(tmp_path):
     check_disk_space(tmp_path / "not" / "yet", 1, "tiny")
     with pytest.raises(ModelUnavailable, match=r"tiny needs 1000000000000 MB .* MB free: make room"):
         check_disk_space(tmp_path / "not" / "yet", 10**18, "tiny")

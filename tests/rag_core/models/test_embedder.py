@@ -1,31 +1,24 @@
-from __future__ import annotations
-
 import asyncio
 import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, PackageSource, Pooling
-from rag_core.models.onnx_models import Embedder, open_embedder
-
-MakeModel = Callable[..., tuple[ModelSpec, Path]]
-Opened = Callable[..., Awaitable[Embedder]]
+from rag_core.models.onnx_models import open_embedder
 
 
 @pytest.fixture
-async def opened(make_model: MakeModel) -> AsyncIterator[Opened]:
+async def opened(make_model):
     """The tiny model as `make_model` builds it, open until the test ends."""
-    open_ones: list[Embedder] = []
+    open_ones = []
 
-    async def opening(**fields: object) -> Embedder:
+    async def opening(**fields):
         open_ones.append(await open_embedder(*make_model(**fields)))
         return open_ones[-1]
 
@@ -34,7 +27,7 @@ async def opened(make_model: MakeModel) -> AsyncIterator[Opened]:
         await embedder.close()
 
 
-async def test_vectors_have_unit_length_and_the_order_of_their_texts(opened: Opened) -> None:
+async def test_vectors_have_unit_length_and_the_order_of_their_texts(opened):
     embedder = await opened()
     texts = ["ferry " * (1 + n % 7) + ("boat", "island", "kiln")[n % 3] for n in range(30)]
     vectors = await embedder.passages(texts)
@@ -47,7 +40,7 @@ async def test_vectors_have_unit_length_and_the_order_of_their_texts(opened: Ope
     assert np.allclose(np.linalg.norm(odd, axis=1), 1, atol=1e-6)
 
 
-async def test_a_post_has_the_same_vector_beside_whatever_posts_of_other_channels(opened: Opened) -> None:
+async def test_a_post_has_the_same_vector_beside_whatever_posts_of_other_channels(opened):
     table = np.random.default_rng(7).normal(size=(15, 4))
     table[7] *= 50  # "glaze": beside it, one scale for the batch leaves little of the others
     embedder = await opened(eight=True, table=table)
@@ -57,7 +50,7 @@ async def test_a_post_has_the_same_vector_beside_whatever_posts_of_other_channel
         assert (beside[-1] == alone).all()
 
 
-async def test_pooling_is_the_rows(make_model: MakeModel) -> None:
+async def test_pooling_is_the_rows(make_model):
     vectors = {}
     for pooling in Pooling:
         embedder = await open_embedder(*make_model(name=f"tiny-{pooling}", pooling=pooling))
@@ -70,7 +63,7 @@ async def test_pooling_is_the_rows(make_model: MakeModel) -> None:
 
 
 @pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.NONE])
-async def test_an_offline_model_makes_the_vectors_that_fastembed_makes(make_model: MakeModel, pooling: Pooling) -> None:
+async def test_an_offline_model_makes_the_vectors_that_fastembed_makes(make_model, pooling):
     row, folder = make_model(pooling=pooling, max_tokens=5)
     texts = ["ferry boat", "boat", "kiln " * 9, "", "unheard ferry"]
     vectors = []
@@ -81,7 +74,7 @@ async def test_an_offline_model_makes_the_vectors_that_fastembed_makes(make_mode
     assert np.allclose(*vectors, atol=1e-6)
 
 
-async def test_questions_and_posts_get_the_prefix_of_the_row(opened: Opened) -> None:
+async def test_questions_and_posts_get_the_prefix_of_the_row(opened):
     plain = await opened(name="plain")
     e5 = await opened(name="e5", query_prefix="query: ", passage_prefix="passage: ")
     assert np.allclose(await e5.query("ferry"), await plain.query("query: ferry"), atol=1e-6)
@@ -89,7 +82,7 @@ async def test_questions_and_posts_get_the_prefix_of_the_row(opened: Opened) -> 
     assert not np.allclose(await e5.query("ferry"), (await e5.passages(["ferry"]))[0])
 
 
-async def test_a_huge_text_is_cut_and_costs_little(opened: Opened) -> None:
+async def test_a_huge_text_is_cut_and_costs_little(opened):
     embedder = await opened()
     started = time.perf_counter()
     vector = await embedder.query("ferry boat " * 1_000_000)
@@ -97,7 +90,7 @@ async def test_a_huge_text_is_cut_and_costs_little(opened: Opened) -> None:
     assert np.allclose(vector, await embedder.query("ferry boat " * 60), atol=1e-6)
 
 
-async def test_a_question_waits_for_no_post(opened: Opened) -> None:
+async def test_a_question_waits_for_no_post(opened):
     embedder, begun, go_on = await opened(), threading.Event(), threading.Event()
     held = asyncio.create_task(embedder._thread.run(lambda: (begun.set(), go_on.wait(10)), background=True))
     posts = asyncio.create_task(embedder.passages(["ferry boat"] * 3))
@@ -110,7 +103,7 @@ async def test_a_question_waits_for_no_post(opened: Opened) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there a thread has a priority of its own")
-async def test_posts_are_embedded_with_less_priority_than_questions(opened: Opened) -> None:
+async def test_posts_are_embedded_with_less_priority_than_questions(opened):
     embedder = await opened()
     priorities = [
         await embedder._thread.run(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), background=late)
@@ -120,7 +113,7 @@ async def test_posts_are_embedded_with_less_priority_than_questions(opened: Open
     assert os.getpriority(os.PRIO_PROCESS, 0) == priorities[0]
 
 
-async def test_a_closed_model_leaves_no_thread_and_says_so(make_model: MakeModel) -> None:
+async def test_a_closed_model_leaves_no_thread_and_says_so(make_model):
     row, folder = make_model()
     before = set(threading.enumerate())
     embedder = await open_embedder(row, folder)
@@ -135,7 +128,7 @@ async def test_a_closed_model_leaves_no_thread_and_says_so(make_model: MakeModel
     assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("tiny")]
 
 
-async def test_another_width_than_the_rows_is_refused_and_leaves_no_thread(make_model: MakeModel) -> None:
+async def test_another_width_than_the_rows_is_refused_and_leaves_no_thread(make_model):
     with pytest.raises(
         ModelUnavailable, match="vectors of 6 numbers instead of 4: run citegram models pull tiny again"
     ):
@@ -144,7 +137,7 @@ async def test_another_width_than_the_rows_is_refused_and_leaves_no_thread(make_
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
-async def test_vectors_that_cannot_be_compared_are_refused(make_model: MakeModel, bad: float) -> None:
+async def test_vectors_that_cannot_be_compared_are_refused(make_model, bad):
     with pytest.raises(ModelUnavailable, match="tiny makes vectors without a length"):
         await open_embedder(*make_model(table=np.full((18, 4), bad)))
 
@@ -156,23 +149,23 @@ async def test_vectors_that_cannot_be_compared_are_refused(make_model: MakeModel
         *((f"{name}.json", b'{"version": "1.0"') for name in ("tokenizer", "tokenizer_config", "config")),
     ],
 )
-async def test_a_file_that_cannot_be_read_is_one_sentence(make_model: MakeModel, name: str, raw: bytes) -> None:
+async def test_a_file_that_cannot_be_read_is_one_sentence(make_model, name, raw):
     row, folder = make_model(listed=False)
     (folder / name).write_bytes(raw)
     with pytest.raises(ModelUnavailable, match=r"tiny cannot be used .*models pull tiny again\.$"):
         await open_embedder(row, folder)
 
 
-_asked: list[tuple[object, ...]] = []
+_asked = []
 _watching = threading.Event()
 
 
-def _watch(event: str, given: tuple[object, ...]) -> None:
+def _watch(event, given):
     if _watching.is_set() and event in {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname"}:
         _asked.append((event, *given))
 
 
-async def test_loading_and_embedding_ask_nobody(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loading_and_embedding_ask_nobody(make_model, monkeypatch):
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     sys.addaudithook(_watch)
@@ -186,7 +179,7 @@ async def test_loading_and_embedding_ask_nobody(make_model: MakeModel, monkeypat
     assert _asked == []
 
 
-async def test_each_text_goes_into_the_block_of_its_language(make_model: MakeModel) -> None:
+async def test_each_text_goes_into_the_block_of_its_language(make_model):
     english, folder = make_model(name="english", languages=frozenset({"en"}))
     russian, other = make_model(name="russian", languages=frozenset({"ru"}), dimension=3)
     other.rename(folder.parent / "both-russian")

@@ -1,34 +1,27 @@
-from __future__ import annotations
-
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sample_sizes import FULL
 
 from rag_core.models.catalog import find_models
-from rag_core.models.onnx_models import Embedder, open_embedder
+from rag_core.models.onnx_models import open_embedder
 
 pytestmark = pytest.mark.slow
 
-FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
-
 
 @pytest.fixture(scope="module")
-def embedder(offline_models: Path) -> Iterator[Embedder]:
+def embedder(offline_models):
     embedder = asyncio.run(open_embedder(find_models("minilm-navec")[0], offline_models, threads=1))
     yield embedder
     asyncio.run(embedder.close())
 
 
 @pytest.fixture(scope="module")
-def xquad(shared_data: Path) -> dict[str, list[dict[str, Any]]]:
+def xquad(shared_data):
     found = {}
     for name in ("corpus", "queries"):
         with (shared_data / "xquad" / f"{name}.jsonl").open(encoding="utf-8") as lines:
@@ -36,7 +29,7 @@ def xquad(shared_data: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-async def test_english_vectors_are_those_of_the_published_model(embedder: Embedder) -> None:
+async def test_english_vectors_are_those_of_the_published_model(embedder):
     # cosines of the published float32 model, as its page shows them
     first, *others = await embedder.passages(
         ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
@@ -44,15 +37,13 @@ async def test_english_vectors_are_those_of_the_published_model(embedder: Embedd
     assert [first @ other for other in others] == pytest.approx([0.695, 0.943, 0.257], abs=0.03)
 
 
-async def test_unknown_words_weigh_nothing_beside_known_ones(embedder: Embedder) -> None:
+async def test_unknown_words_weigh_nothing_beside_known_ones(embedder):
     alone, beside, unknown = await embedder.passages(["паром", "паром щъыбжф", "щъыбжф"])
     assert alone @ beside > 0.9999
     assert np.linalg.norm(unknown) == pytest.approx(1, abs=1e-5)
 
 
-async def test_a_text_among_others_has_the_vector_it_has_alone(
-    embedder: Embedder, xquad: dict[str, list[dict[str, Any]]]
-) -> None:
+async def test_a_text_among_others_has_the_vector_it_has_alone(embedder, xquad):
     texts = [sentence for row in xquad["corpus"][:12] for sentence in re.split(r"(?<=[.!?])\s+", row["text"])]
     together = await embedder.passages(texts)
     alone = np.array([await embedder.query(text) for text in texts])
@@ -63,9 +54,7 @@ async def test_a_text_among_others_has_the_vector_it_has_alone(
 @pytest.mark.parametrize(
     ("lang", "at_1", "at_20"), [("en", 0.9 if FULL else 0.95, 0.99), ("ru", 0.6 if FULL else 0.73, 0.95)]
 )
-async def test_questions_find_their_paragraphs(
-    embedder: Embedder, xquad: dict[str, list[dict[str, Any]]], lang: str, at_1: float, at_20: float
-) -> None:
+async def test_questions_find_their_paragraphs(embedder, xquad, lang, at_1, at_20):
     step = 1 if FULL else 2
     corpus = [row for row in xquad["corpus"] if row["lang"] == lang][::step]
     names = [row["id"] for row in corpus]
@@ -80,7 +69,7 @@ async def test_questions_find_their_paragraphs(
 
 
 @pytest.mark.alone
-async def test_the_event_loop_is_never_late_by_50_ms(embedder: Embedder, free_loop: FreeLoop) -> None:
+async def test_the_event_loop_is_never_late_by_50_ms(embedder, free_loop):
     english = [
         f"The ferry number {n} leaves at {n % 24}:30 from pier four, says the harbour master." for n in range(100)
     ]

@@ -1,24 +1,15 @@
-from __future__ import annotations
-
 from math import erf
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
-from numpy.typing import NDArray
 
-from rag_core.models.onnx_conversion import (
-    write_bert_onnx,
-)
-
-Floats = NDArray[np.float64]
+from rag_core.models.onnx_conversion import write_bert_onnx
 
 CONFIG = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "layer_norm_eps": 1e-12}
 
 
-def bert_weights() -> dict[str, NDArray[np.float32]]:
+def bert_weights():
     chance = np.random.default_rng(3)
     shapes = {"embeddings.word_embeddings.weight": (30, 16), "embeddings.position_embeddings.weight": (12, 16),
               "embeddings.token_type_embeddings.weight": (2, 16)}  # fmt: skip
@@ -35,13 +26,13 @@ def bert_weights() -> dict[str, NDArray[np.float32]]:
     return {name: value.astype(np.float32) for name, value in weights.items()}
 
 
-def bert_in_numpy(w: dict[str, Any], ids: list[int], sides: list[int]) -> Floats:
+def bert_in_numpy(w, ids, sides):
     """The encoder as it was published, one text without padding."""
 
-    def linear(x: Floats, name: str) -> Floats:
+    def linear(x, name):
         return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
-    def norm(x: Floats, name: str) -> Floats:
+    def norm(x, name):
         x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
         return x * w[f"{name}.LayerNorm.weight"] + w[f"{name}.LayerNorm.bias"]
 
@@ -61,20 +52,20 @@ def bert_in_numpy(w: dict[str, Any], ids: list[int], sides: list[int]) -> Floats
     return x
 
 
-def run(file: Path, **feeds: list[list[int]]) -> Floats:
+def run(file, **feeds):
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     (out,) = session.run(None, {name: np.array(value, np.int64) for name, value in feeds.items()})
     return np.asarray(out, np.float64)
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     file = tmp_path_factory.mktemp("bert") / "model.onnx"
     write_bert_onnx(CONFIG, {f"bert.{name}": value for name, value in bert_weights().items()}, file)
     return file
 
 
-def test_the_encoder_in_whole_numbers_is_the_encoder(bert: Path) -> None:
+def test_the_encoder_in_whole_numbers_is_the_encoder(bert):
     ids, sides = [1, 5, 9, 2, 28, 2], [0, 0, 0, 0, 1, 1]
     made = run(bert, input_ids=[ids], attention_mask=[[1] * 6], token_type_ids=[sides])[0]
     right = bert_in_numpy(bert_weights(), ids, sides)
@@ -82,7 +73,7 @@ def test_the_encoder_in_whole_numbers_is_the_encoder(bert: Path) -> None:
     assert cosines.min() > 0.998
 
 
-def test_neither_padding_nor_neighbours_change_a_text(bert: Path) -> None:
+def test_neither_padding_nor_neighbours_change_a_text(bert):
     one, loud = [1, 5, 9, 2], [27, 28, 29, 26, 25, 24, 23]
     alone = run(bert, input_ids=[one], attention_mask=[[1] * 4], token_type_ids=[[0] * 4])[0]
     beside = run(
@@ -94,7 +85,7 @@ def test_neither_padding_nor_neighbours_change_a_text(bert: Path) -> None:
     assert np.allclose(alone, beside[0][:4], atol=1e-5)
 
 
-def test_maxsim_is_the_mean_over_the_words_of_a_question_of_their_best_cosines(tmp_path: Path) -> None:
+def test_maxsim_is_the_mean_over_the_words_of_a_question_of_their_best_cosines(tmp_path):
     words = np.random.default_rng(4).normal(scale=0.3, size=(103, 16)).astype(np.float32)
     weights = bert_weights() | {"embeddings.word_embeddings.weight": words}
     write_bert_onnx(CONFIG, weights, tmp_path / "plain.onnx")

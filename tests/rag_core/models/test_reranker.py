@@ -1,26 +1,19 @@
-from __future__ import annotations
-
 import asyncio
 import json
 import random
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sample_sizes import choose_size
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import ModelSpec, find_models
-from rag_core.models.onnx_models import Reranker, open_embedder, open_reranker
-
-MakeModel = Callable[..., tuple[ModelSpec, Path]]
-FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
+from rag_core.models.catalog import find_models
+from rag_core.models.onnx_models import open_embedder, open_reranker
 
 
-async def test_scores_come_in_the_order_of_the_texts(make_reranker: MakeModel) -> None:
+async def test_scores_come_in_the_order_of_the_texts(make_reranker):
     reranker = await open_reranker(*make_reranker())
     texts = ["kiln", "ferry", "", "boat boat", "glaze " * 20] * 8
     scores = await reranker.scores("island", texts)
@@ -32,22 +25,20 @@ async def test_scores_come_in_the_order_of_the_texts(make_reranker: MakeModel) -
     await reranker.close()
 
 
-async def test_a_pair_is_cut_at_the_text_and_not_at_the_question(make_reranker: MakeModel) -> None:
+async def test_a_pair_is_cut_at_the_text_and_not_at_the_question(make_reranker):
     reranker = await open_reranker(*make_reranker(max_tokens=8))
     question = "ferry boat island"
     assert await reranker.scores(question, ["kiln " * 100_000]) == [2 + 3 * 8]
     await reranker.close()
 
 
-async def test_scores_that_are_no_numbers_are_refused(make_reranker: MakeModel) -> None:
+async def test_scores_that_are_no_numbers_are_refused(make_reranker):
     with pytest.raises(ModelUnavailable, match="judge makes scores that are no numbers"):
         await open_reranker(*make_reranker(worth=np.full(18, np.nan)))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("judge")]
 
 
-async def test_what_is_no_reranker_is_one_sentence(
-    make_model: MakeModel, make_reranker: MakeModel, tmp_path: Path
-) -> None:
+async def test_what_is_no_reranker_is_one_sentence(make_model, make_reranker, tmp_path):
     row, folder = make_reranker()
     with pytest.raises(ModelUnavailable, match=r"judge cannot be used .*: run citegram models pull judge again\.$"):
         await open_reranker(row, make_model(listed=False)[1])
@@ -59,14 +50,14 @@ async def test_what_is_no_reranker_is_one_sentence(
 
 
 @pytest.fixture(scope="module")
-def reranker(pull_embedder: Callable[[str, str], Path]) -> Iterator[Reranker]:
+def reranker(pull_embedder):
     (row,) = find_models("minilm-maxsim")
     reranker = asyncio.run(open_reranker(row, pull_embedder(row.name, "rerankers"), threads=1))
     yield reranker
     asyncio.run(reranker.close())
 
 
-def agreement(one: Sequence[int], other: Sequence[int]) -> float:
+def agreement(one, other):
     """Kendall's tau: 1 for the same order, -1 for the reversed one."""
     place = {item: n for n, item in enumerate(other)}
     pairs = list(combinations(one, 2))
@@ -74,9 +65,7 @@ def agreement(one: Sequence[int], other: Sequence[int]) -> float:
 
 
 @pytest.mark.slow
-async def test_reranking_reversed_hits_brings_the_good_order_back(
-    reranker: Reranker, offline_models: Path, shared_data: Path
-) -> None:
+async def test_reranking_reversed_hits_brings_the_good_order_back(reranker, offline_models, shared_data):
     with (shared_data / "xquad" / "corpus.jsonl").open(encoding="utf-8") as lines:
         corpus = [row for row in map(json.loads, lines) if row["lang"] == "en"]
     with (shared_data / "xquad" / "queries.jsonl").open(encoding="utf-8") as lines:

@@ -1,17 +1,10 @@
 """Questions for what a name stands for, and for what a channel is about and who runs it."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
 
-from rag_core.planning.intents import (
-    ChannelAspect,
-    asks_of_this_channel,
-    detect_channel_question,
-    find_defined_name,
-)
+from rag_core.planning.intents import ChannelAspect, asks_of_this_channel, detect_channel_question, find_defined_name
 from rag_core.retrieval.channel_answers import Definition, is_written_as_name, read_definition
 
 NAMES = {
@@ -37,16 +30,16 @@ SAID = (
 
 
 @pytest.mark.parametrize(("question", "name"), NAMES.items())
-def test_the_name_is_found(question: str, name: str | None) -> None:
+def test_the_name_is_found(question, name):
     assert find_defined_name(question) == name
 
 
 @pytest.mark.parametrize(("name", "sentence", "how"), SAID)
-def test_a_sentence_says_plainly_in_passing_or_not_at_all_who_it_is(name: str, sentence: str, how: Definition) -> None:
+def test_a_sentence_says_plainly_in_passing_or_not_at_all_who_it_is(name, sentence, how):
     assert read_definition(sentence, name) is how
 
 
-def test_a_common_word_is_not_written_as_a_name() -> None:
+def test_a_common_word_is_not_written_as_a_name():
     assert is_written_as_name("Thank Pixel for the mice.", "pixel") and is_written_as_name(
         "Новое: «Чинильня».", "чинильня"
     )
@@ -55,8 +48,8 @@ def test_a_common_word_is_not_written_as_a_name() -> None:
 
 
 @pytest.mark.parametrize("filler", ["-", "- ", "это ", "это-", "called ", "Pixel ", "cat ", '"«', "not "])
-def test_a_hostile_sentence_is_read_in_linear_time(filler: str) -> None:
-    def seconds(length: int) -> float:
+def test_a_hostile_sentence_is_read_in_linear_time(filler):
+    def seconds(length):
         text = "Pixel, это " + filler * (length // len(filler)) + " Pixel"
         start = time.process_time()
         read_definition(text, "Pixel")
@@ -82,13 +75,12 @@ def test_a_hostile_sentence_is_read_in_linear_time(filler: str) -> None:
         ("who runs the mirror class", ChannelAspect.OWNER, "mirror class"),
     ],
 )
-def test_a_channel_question_says_what_it_asks_and_of_which(asked: str, aspect: ChannelAspect, name: str) -> None:
+def test_a_channel_question_says_what_it_asks_and_of_which(asked, aspect, name):
     found = detect_channel_question(asked)
-    assert found is not None
     assert (found.aspect, found.name) == (aspect, name)
     assert asks_of_this_channel(asked) is not bool(name)
 
 
 @pytest.mark.parametrize("asked", ["кто пришел", "who writes", "what is on", "когда канал", "", "?" * 500])
-def test_other_questions_are_of_no_channel(asked: str) -> None:
+def test_other_questions_are_of_no_channel(asked):
     assert detect_channel_question(asked) is None

@@ -1,7 +1,5 @@
 """Requests for news, for posts, and about a channel, as people word them (`tests/data/intents`)."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime
@@ -41,7 +39,7 @@ where do I get the thing that opens the gate|send a message to the head of the c
 """
 
 
-def understand(text: str, lang: str, kind: str) -> str:
+def understand(text, lang, kind):
     """What a message is taken for. Of a channel that is not here (`intents2`) the wording counts."""
     plan = plan_by_rules(Question(text, lang, NOW, VIEWER), KNOWN)
     found = detect_channel_question(text.lower().replace("ё", "е"))
@@ -51,13 +49,13 @@ def understand(text: str, lang: str, kind: str) -> str:
 
 
 @pytest.mark.parametrize("name", LEAST)
-def test_requests_are_understood(name: str) -> None:
+def test_requests_are_understood(name):
     rows = [json.loads(line) for line in (SETS / f"{name}.jsonl").read_text("utf-8").splitlines()]
     right = Counter(row["kind"] for row in rows if understand(row["text"], row["lang"], row["kind"]) == row["kind"])
     assert {kind: right[kind] for kind, least in LEAST[name].items() if right[kind] < least} == {}
 
 
-def test_ordinary_questions_are_no_requests() -> None:
+def test_ordinary_questions_are_no_requests():
     taken = {Kind.POSTED, Kind.NEWS, Kind.COMING, Kind.INTRODUCTION, Kind.SUMMARY}
     texts = OTHERS.strip().replace("\n", "|").split("|")
     assert [text for text in texts if plan_by_rules(Question(text, "en", NOW, VIEWER), KNOWN).kind in taken] == []
@@ -75,7 +73,7 @@ def test_ordinary_questions_are_no_requests() -> None:
         ("ашан уходит или нет, что в последний раз писали", Kind.NEWS, None),
     ],
 )
-def test_a_request_and_its_topic(text: str, kind: Kind, topic: str | None) -> None:
+def test_a_request_and_its_topic(text, kind, topic):
     plan = plan_by_rules(Question(text, "en", NOW, VIEWER), KNOWN)
     assert plan.kind is kind
     assert topic is None or plan.topic == topic

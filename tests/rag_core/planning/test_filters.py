@@ -1,12 +1,8 @@
 """Questions about posts of an author, an origin, a kind or a file, through the whole of `answer`."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,13 +16,13 @@ from rag_core.planning.filters import parse_filters
 from rag_core.planning.plan import plan_by_rules
 from rag_core.planning.queries import sanitize_query
 from rag_core.retrieval.search import resolve_filter
-from rag_core.types import Answer, Channel, Kind, Media, Origin, Plan, PostKey, Question, SearchFilter, Viewer
+from rag_core.types import Channel, Kind, Media, Origin, Plan, PostKey, Question, SearchFilter, Viewer
 
 PHOTO, FILE = Media("photo"), Media("document", "Прайс_лист 2025.pdf", "application/pdf")
 
 
 @pytest.fixture
-async def news(empty_library: Any, make_post: Any) -> Any:
+async def news(empty_library, make_post):
     """Posts that say nearly the same, so that only their author, origin, kind or file tells them apart."""
     key = {"chat": empty_library.harbour}
     price = "Билет на паром стоит"
@@ -44,11 +40,11 @@ async def news(empty_library: Any, make_post: Any) -> Any:
     return empty_library
 
 
-def numbers(answer: Answer) -> list[int]:
+def numbers(answer):
     return [key.message_id for key in answer.posts()]
 
 
-async def test_what_a_post_is_beside_its_text_chooses_among_posts(news: Any) -> None:
+async def test_what_a_post_is_beside_its_text_chooses_among_posts(news):
     for question, number in (
         ("Сколько стоит билет на паром в посте автора Анна Смирнова?", 1),
         ("Сколько стоит билет на паром? автор: Смирнова", 1),
@@ -69,7 +65,7 @@ async def test_what_a_post_is_beside_its_text_chooses_among_posts(news: Any) -> 
 PRICE = "Сколько стоит билет на паром"
 
 
-async def test_where_no_post_is_such_the_answer_is_a_refusal_and_nothing_is_offered(news: Any) -> None:
+async def test_where_no_post_is_such_the_answer_is_a_refusal_and_nothing_is_offered(news):
     for question in (
         f"{PRICE} в посте автора Достоевский?",
         f"{PRICE} в посте автора Мария Казначеева?",  # who writes in a channel that is closed to the asker
@@ -88,7 +84,7 @@ async def test_where_no_post_is_such_the_answer_is_a_refusal_and_nothing_is_offe
     assert (await news.ask(of_closed, see=(news.harbour, news.safe))).posts() == (PostKey(news.safe, 9),)
 
 
-async def test_of_many_better_posts_the_one_that_is_meant_is_found(news: Any, make_post: Any) -> None:
+async def test_of_many_better_posts_the_one_that_is_meant_is_found(news, make_post):
     """The filter is inside the query: after the cut at 50 hits nothing would be left."""
     many = [make_post(n, f"{PRICE}? Билет на паром стоит {n} евро.", chat=news.harbour) for n in range(100, 300)]
     await news.keep(*many, make_post(300, "И ещё про билет на паром.", chat=news.harbour, media=Media("video")))
@@ -96,11 +92,11 @@ async def test_of_many_better_posts_the_one_that_is_meant_is_found(news: Any, ma
     assert {source.passage.key.message_id for source in given.found} == {300}
 
 
-async def test_filters_bound_counts_and_lists_of_posts_too(news: Any, make_post: Any) -> None:
+async def test_filters_bound_counts_and_lists_of_posts_too(news, make_post):
     more = [make_post(n, f"Паром номер {n} ушёл.", chat=news.harbour, days=n, media=PHOTO) for n in (50, 51)]
     await news.keep(*more)
 
-    async def told(question: str) -> str:
+    async def told(question):
         return (await news.ask(question, lang="ru")).sentences[0].text.replace("\u202f", " ")
 
     assert (await told("Сколько постов с фото про паром?")).startswith("3 поста")
@@ -111,7 +107,7 @@ async def test_filters_bound_counts_and_lists_of_posts_too(news: Any, make_post:
     assert (await news.ask("Что переслано из РБК в апреле 2025?")).refused
 
 
-async def test_an_album_is_found_by_the_file_of_any_of_its_posts(news: Any, make_post: Any) -> None:
+async def test_an_album_is_found_by_the_file_of_any_of_its_posts(news, make_post):
     await news.keep(
         make_post(70, "Расписание зимних катеров утверждено.", chat=news.harbour, media=PHOTO, album="a"),
         make_post(71, "", chat=news.harbour, media=Media("document", "катера.xlsx"), album="a"),
@@ -119,7 +115,7 @@ async def test_an_album_is_found_by_the_file_of_any_of_its_posts(news: Any, make
     assert numbers(await news.ask("Что утверждено в расписании зимних катеров в файле катера.xlsx?")) == [70]
 
 
-async def test_a_forward_is_found_by_the_username_that_its_channel_has_now(news: Any, make_post: Any) -> None:
+async def test_a_forward_is_found_by_the_username_that_its_channel_has_now(news, make_post):
     origin = Origin("Old Name of the Kiln", news.kiln, 7)
     await news.keep(make_post(80, "Глазурь сохнет два дня.", chat=news.harbour, origin=origin))
     given = await news.ask("Сколько сохнет глазурь? Переслано из @pech_i_glina", lang="ru")
@@ -129,25 +125,23 @@ async def test_a_forward_is_found_by_the_username_that_its_channel_has_now(news:
 class Compass:
     """An embedding model that knows one direction."""
 
-    def has_word(self, word: str) -> bool:
+    def has_word(self, word):
         return True
 
-    async def query(self, text: str) -> Any:
+    async def query(self, text):
         return np.array([1, 0], np.float32)
 
 
-async def with_vectors(news: Any, folder: Path) -> Any:
+async def with_vectors(news, folder):
     store = await open_vector_store(folder, model="tiny", dimension=2)
     places = news.rag.lexical.all_of(SearchFilter(frozenset({news.harbour})))
     day = datetime(2025, 3, 1, tzinfo=UTC)
     await store.upsert([VectorPoint(p, day, "ru", str(p), np.array([1, n], np.float32)) for n, p in enumerate(places)])
-    dense: Any = DenseIndex(find_models("tiny")[0], Compass(), store)  # type: ignore[arg-type]
+    dense = DenseIndex(find_models("tiny")[0], Compass(), store)
     return replace(news.rag, dense=dense)
 
 
-async def test_the_filter_is_inside_the_search_by_meaning_too(
-    news: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_filter_is_inside_the_search_by_meaning_too(news, tmp_path, monkeypatch):
     rag = await with_vectors(news, tmp_path / "vectors")
     question = news.question("Сколько сейчас стоит один билет на большой паром в посте с фото?")
     try:
@@ -164,12 +158,11 @@ async def test_the_filter_is_inside_the_search_by_meaning_too(
         await rag.dense.vectors.close()
 
 
-async def test_what_a_plan_names_becomes_single_posts(news: Any) -> None:
+async def test_what_a_plan_names_becomes_single_posts(news):
     viewer = Viewer(1, frozenset({news.harbour, news.safe}))
 
-    async def posts(**named: Any) -> set[int]:
+    async def posts(**named):
         keys = (await resolve_filter(Plan(("a",), **named), viewer, news.rag)).keys
-        assert keys is not None
         return {int(number) for ids in keys.by_chat.values() for number in ids}
 
     assert await posts(authors=("Смирнова",)) == {1, 8}
@@ -185,7 +178,7 @@ H = -1
 KNOWN = {H: Channel(H, "Harbour News", "harbour_news")}
 
 
-def planned(text: str) -> Plan:
+def planned(text):
     return plan_by_rules(Question(text, "ru", datetime(2026, 1, 15, tzinfo=UTC), Viewer(1, frozenset({H}))), KNOWN)
 
 
@@ -215,9 +208,7 @@ def planned(text: str) -> Plan:
         ("Посты с видео автора Пётр про мост. Файл план.pdf", {"media": ("video",), "files": ("план.pdf",)}, None),
     ],
 )  # fmt: skip
-def test_what_is_said_of_posts_beside_their_text_is_known_and_not_searched_for(
-    text: str, said: dict[str, Any], asked: str | None
-) -> None:
+def test_what_is_said_of_posts_beside_their_text_is_known_and_not_searched_for(text, said, asked):
     for form in (text, text.replace("е", "ё") if "Пётр" in text else text):
         plan = planned(form)
         assert {
@@ -246,13 +237,13 @@ def test_what_is_said_of_posts_beside_their_text_is_known_and_not_searched_for(
         "Что известно из сообщений о задержанном с документами на имя Петрова?",
     ],
 )  # fmt: skip
-def test_questions_about_the_world_are_no_filters(text: str) -> None:
+def test_questions_about_the_world_are_no_filters(text):
     for form in (text, text.lower()):
         assert not planned(form).has_filters, form
 
 
 @pytest.mark.parametrize("folder", ["xquad", "rubq", "hotpotqa_100", "musique_100"])
-def test_ordinary_questions_say_no_filter(shared_data: Path, folder: str) -> None:
+def test_ordinary_questions_say_no_filter(shared_data, folder):
     lines = (shared_data / folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()
     found = []
     for line in lines:

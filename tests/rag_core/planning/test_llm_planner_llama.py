@@ -1,15 +1,11 @@
 """Plans under the grammar with a real llama.cpp in its child process: random weights, real tokens, real questions."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 import pytest
 from gbnf_sampler import Grammar
@@ -17,7 +13,7 @@ from sample_sizes import choose_size
 from tiny_gguf import build
 
 from rag_core.llm.local import open_local_model
-from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, collect_generation
+from rag_core.llm.protocol import FinishReason, collect_generation
 from rag_core.planning.llm_planner import (
     PLAN_DECODING,
     PLAN_GRAMMAR,
@@ -51,12 +47,12 @@ NOISE = (
 )  # fmt: skip
 
 
-def asked(text: str) -> Question:
+def asked(text):
     return Question(text, detect_language(text), NOW, Viewer(1, frozenset({-1001})))
 
 
 @pytest.fixture
-def questions(shared_data: Path) -> list[Question]:
+def questions(shared_data):
     """Noise, then Russian and English ones of several sources: a hundred in full."""
     found = [*NOISE]
     for name in ("rubq", "xquad", "musique_100", "hotpotqa_100"):
@@ -66,7 +62,7 @@ def questions(shared_data: Path) -> list[Question]:
 
 
 @asynccontextmanager
-async def opened(folder: Path, *, context: int = 4096, seed: int = 0) -> AsyncIterator[LanguageModel]:
+async def opened(folder, *, context=4096, seed=0):
     path = build(folder / f"tiny{seed}.gguf", context=context, seed=seed, layers=1, dim=32)
     model = await open_local_model(path, LlmSettings(context=context, threads=1))
     try:
@@ -75,16 +71,14 @@ async def opened(folder: Path, *, context: int = 4096, seed: int = 0) -> AsyncIt
         await model.close()
 
 
-async def written(model: LanguageModel, question: Question, *, tokens: int, seed: int) -> Generation:
+async def written(model, question, *, tokens, seed):
     async with model.turn(1) as seat:
         prompt = await fit_prompt(partial(build_plan_prompt, question, AROUND), model.context - tokens, seat)
         decoding = replace(PLAN_DECODING, max_tokens=tokens, seed=seed)
         return await collect_generation(seat.stream(prompt, decoding, grammar=PLAN_GRAMMAR))
 
 
-async def test_with_room_for_the_longest_plan_every_plan_is_whole_and_valid(
-    questions: list[Question], tmp_path: Path
-) -> None:
+async def test_with_room_for_the_longest_plan_every_plan_is_whole_and_valid(questions, tmp_path):
     for seed in range(choose_size(4, 1)):
         async with opened(tmp_path, context=8192, seed=seed) as model:
             for n, question in enumerate(questions[seed::STEP]):
@@ -97,7 +91,7 @@ async def test_with_room_for_the_longest_plan_every_plan_is_whole_and_valid(
                 assert parse_proposal(said.text.encode()[:256].decode("utf-8", "ignore")).queries
 
 
-async def test_with_the_tokens_it_has_every_plan_is_usable(questions: list[Question], tmp_path: Path) -> None:
+async def test_with_the_tokens_it_has_every_plan_is_usable(questions, tmp_path):
     async with opened(tmp_path) as model:
         for question in questions[::STEP]:
             by_rules = plan_by_rules(question, AROUND.channels)
@@ -112,7 +106,7 @@ async def test_with_the_tokens_it_has_every_plan_is_usable(questions: list[Quest
             assert plan.reasons[-1] != "0 queries by the model"
 
 
-async def test_the_second_plan_reads_a_fifth_of_the_prompt_or_less(tmp_path: Path) -> None:
+async def test_the_second_plan_reads_a_fifth_of_the_prompt_or_less(tmp_path):
     async with opened(tmp_path) as model:
         first = await written(model, asked("When does the ferry leave in the morning?"), tokens=16, seed=1)
         second = await written(model, asked("Сколько стоит билет на паром до острова?"), tokens=16, seed=1)

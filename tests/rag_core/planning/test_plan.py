@@ -1,7 +1,5 @@
 """The plan that rules make of a question: its kind, topic, period, filters, parts, retrievers and recipe."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,15 +22,15 @@ KNOWN = {
 }
 
 
-def asked(text: str) -> Question:
+def asked(text):
     return Question(text, "ru", NOW, Viewer(1, frozenset({HARBOUR, KILN})))
 
 
-def plan(text: str) -> Plan:
+def plan(text):
     return plan_by_rules(asked(text), KNOWN)
 
 
-def days(found: Plan) -> tuple[str | None, str | None]:
+def days(found):
     since, until = (moment and moment.date().isoformat() for moment in (found.since, found.until))
     return since, until
 
@@ -51,7 +49,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in KINDS.items() for text in texts.split("|")])
-def test_questions_about_the_posts_are_known_with_what_they_are_about(kind: Kind, text: str) -> None:
+def test_questions_about_the_posts_are_known_with_what_they_are_about(kind, text):
     found = plan(text)
     assert found.kind is kind
     assert tokenize(found.topic) in (tokenize("мост"), tokenize("bridge"))
@@ -72,7 +70,7 @@ def test_questions_about_the_posts_are_known_with_what_they_are_about(kind: Kind
         "When does the ferry leave?", "",
     ],
 )  # fmt: skip
-def test_questions_about_the_world_are_searched_as_they_were_asked(text: str) -> None:
+def test_questions_about_the_world_are_searched_as_they_were_asked(text):
     found = plan(text)
     assert found.kind is Kind.FACT
     assert (found.since, found.until) == (None, None)
@@ -94,7 +92,7 @@ def test_questions_about_the_world_are_searched_as_they_were_asked(text: str) ->
         ("Сколько раз упоминали паром до марта 2025?", None, "2025-03-01"),
     ],
 )
-def test_a_time_of_posting_bounds_and_is_no_word_to_be_found(text: str, since: str, until: str) -> None:
+def test_a_time_of_posting_bounds_and_is_no_word_to_be_found(text, since, until):
     found = plan(text)
     assert days(found) == (since, until)
     assert not set(tokenize(found.queries[0])) & set(
@@ -114,7 +112,7 @@ def test_a_time_of_posting_bounds_and_is_no_word_to_be_found(text: str, since: s
         "Что сообщили в версии 2.5.1?",
     ],
 )  # fmt: skip
-def test_a_time_of_what_is_told_bounds_nothing(text: str) -> None:
+def test_a_time_of_what_is_told_bounds_nothing(text):
     found = plan(text)
     assert days(found) == (None, None)
     assert found.queries[0] == text
@@ -129,7 +127,7 @@ def test_a_time_of_what_is_told_bounds_nothing(text: str) -> None:
         ("What did they write in May?", "2025-05-01"), ("what's new since Monday", "2026-01-12"),
     ],
 )  # fmt: skip
-def test_a_question_about_nothing_but_a_time_asks_for_its_posts(text: str, since: str) -> None:
+def test_a_question_about_nothing_but_a_time_asks_for_its_posts(text, since):
     found = plan(text)
     assert (found.kind, days(found)[0]) == (Kind.POSTED, since)
 
@@ -149,19 +147,19 @@ How was the English Channel crossed by ferry?|Что говорят про Harbo
 
 
 @pytest.mark.parametrize("text", CHANNELS.strip().replace("\n", "|").split("|"))
-def test_a_channel_is_named_by_its_name_a_link_or_words_of_its_title(text: str) -> None:
+def test_a_channel_is_named_by_its_name_a_link_or_words_of_its_title(text):
     found, about = plan(text), {HARBOUR: ("паром", "ferry", "море"), KILN: ("обжиг", "море")}
     assert found.channels == {key for key, words in about.items() if any(word in text for word in words)}
     assert not set(tokenize(found.queries[0])) & {"harbour", "news", "pech", "glina", "печ", "глин", "https"}
 
 
 @pytest.mark.parametrize("text", NO_CHANNELS.strip().replace("\n", "|").split("|"))
-def test_a_channel_that_may_not_be_read_or_is_not_meant_is_no_filter_and_not_told_of(text: str) -> None:
+def test_a_channel_that_may_not_be_read_or_is_not_meant_is_no_filter_and_not_told_of(text):
     assert plan(text).channels is None
     assert plan(text) == plan_by_rules(asked(text), {key: one for key, one in KNOWN.items() if key != VAULT})
 
 
-def test_what_must_and_what_should_stand_in_a_post() -> None:
+def test_what_must_and_what_should_stand_in_a_post():
     found = plan("Когда паром «Белая чайка» из Кронштадта берёт 120 машин #паром и @captain_ivan?")
     assert found.must == ("Белая чайка", "#паром", "@captain_ivan")
     assert set(found.should) == {"Белая", "Кронштадта", "120"}
@@ -169,13 +167,13 @@ def test_what_must_and_what_should_stand_in_a_post() -> None:
     assert plan("Что писали в @harbour_news о пароме?").must == ()
 
 
-def test_a_question_that_cannot_be_planned_is_searched_as_it_is() -> None:
+def test_a_question_that_cannot_be_planned_is_searched_as_it_is():
     text = "Что писали в @harbour_news о пароме в марте 2025?"
     assert build_bare_plan(asked(f" {text}\n")) == Plan((text,), asked=text)
     assert build_bare_plan(asked("🔥 \u202e")) == Plan(())
 
 
-def test_a_second_round_looks_wider_for_the_same_channels_and_days() -> None:
+def test_a_second_round_looks_wider_for_the_same_channels_and_days():
     first = replace(plan("Как называется столица Перу, о которой писали в @harbour_news в мае 2025?"), legs="lexical")
     again = widen_plan(first)
     assert (again.k_per_query, again.legs) == (100, "hybrid")
@@ -197,7 +195,7 @@ def test_a_second_round_looks_wider_for_the_same_channels_and_days() -> None:
         ("Is there anything about ferry tickets?", "ferry tickets"), ("what's new with the museum", "museum"),
     ],
 )  # fmt: skip
-def test_words_that_only_ask_what_was_written_need_not_stand_in_a_post(text: str, about: str) -> None:
+def test_words_that_only_ask_what_was_written_need_not_stand_in_a_post(text, about):
     assert plan(text).asked == about
 
 
@@ -209,7 +207,7 @@ def test_words_that_only_ask_what_was_written_need_not_stand_in_a_post(text: str
         "Когда писали о мосте?", "Tell me the price of a ferry ticket",
     ],
 )  # fmt: skip
-def test_words_that_say_who_or_what_is_asked_for_stay(text: str) -> None:
+def test_words_that_say_who_or_what_is_asked_for_stay(text):
     assert plan(text).asked == text
 
 
@@ -224,8 +222,8 @@ def test_words_that_say_who_or_what_is_asked_for_stay(text: str) -> None:
     ],
 )
 def test_events_of_a_period_are_those_of_the_channel_of_that_name_or_those_that_name_the_topic(
-    text: str, kind: Kind, channels: set[int] | None, topic: str
-) -> None:
+    text, kind, channels, topic
+):
     found = plan(text)
     assert (found.kind, found.channels) == (kind, channels and frozenset(channels))
     assert set(tokenize(topic)) <= set(tokenize(found.topic))
@@ -243,7 +241,7 @@ def test_events_of_a_period_are_those_of_the_channel_of_that_name_or_those_that_
         ("most recent thing the ferry people posted", "ferry"), ("что нового у гончаров?", "гончаров"),
     ],
 )  # fmt: skip
-def test_posts_about_something_are_asked_for_in_many_ways(text: str, topic: str) -> None:
+def test_posts_about_something_are_asked_for_in_many_ways(text, topic):
     found = plan(text)
     assert found.kind is Kind.NEWS
     assert tokenize(found.topic) == tokenize(topic) == tokenize(found.asked)
@@ -259,7 +257,7 @@ def test_posts_about_something_are_asked_for_in_many_ways(text: str, topic: str)
         "что есть в меню на завтрак с сыром?",
     ],
 )  # fmt: skip
-def test_a_question_for_a_fact_asks_for_no_posts(text: str) -> None:
+def test_a_question_for_a_fact_asks_for_no_posts(text):
     assert plan(text).kind is Kind.FACT
 
 
@@ -273,12 +271,12 @@ def test_a_question_for_a_fact_asks_for_no_posts(text: str) -> None:
         ("When does it open and where is it? " * 20, ("When does it open and where is it? " * 20,)),
     ],
 )  # fmt: skip
-def test_a_question_is_split_where_another_one_begins(text: str, parts: tuple[str, ...]) -> None:
+def test_a_question_is_split_where_another_one_begins(text, parts):
     assert split_question(text) == parts
 
 
 @given(st.text(max_size=200))
-def test_whatever_is_asked_has_at_least_one_part_and_not_too_many(text: str) -> None:
+def test_whatever_is_asked_has_at_least_one_part_and_not_too_many(text):
     assert 1 <= len(split_question(text)) <= MAX_PARTS
 
 
@@ -300,7 +298,7 @@ LONG = (
         (f"{LONG} on Owl Island", "hybrid", "words and meaning"),
     ],
 )
-def test_the_legs_and_why(text: str, legs: str, why: str) -> None:
+def test_the_legs_and_why(text, legs, why):
     found = plan(text)
     assert (found.legs, found.reasons[0]) == (legs, f"{legs}: {why}")
 
@@ -324,7 +322,7 @@ def test_the_legs_and_why(text: str, legs: str, why: str) -> None:
         ("Кто возит почту и хлеб на остров?", "direct", "short and specific"),
     ],
 )  # fmt: skip
-def test_the_recipe_and_why(text: str, recipe: str, why: str) -> None:
+def test_the_recipe_and_why(text, recipe, why):
     assert plan(text).reasons[-1] == f"{recipe}: {why}"
 
 
@@ -334,7 +332,7 @@ SAMPLES = ROOT / "bot" / "sandbox" / "channels" / "questions.jsonl"
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation data is not beside the checkout")
-def test_three_in_four_complex_questions_are_known_and_one_in_ten_simple_ones_taken_for_them() -> None:
+def test_three_in_four_complex_questions_are_known_and_one_in_ten_simple_ones_taken_for_them():
     """300 questions labelled by two readers; those on which they differ, and chains alone, are left out."""
     files = {name: SHARED / folder / "queries.jsonl" for name, folder in SETS.items()} | {"samples": SAMPLES}
     texts = {
@@ -342,7 +340,7 @@ def test_three_in_four_complex_questions_are_known_and_one_in_ten_simple_ones_ta
         for name, file in files.items()
         for row in map(json.loads, file.read_text("utf-8").splitlines())
     }
-    agent: dict[str, list[bool]] = {"complex": [], "simple": []}
+    agent = {"complex": [], "simple": []}
     labels = (ROOT / "tests" / "data" / "routing" / "labels.jsonl").read_text("utf-8").splitlines()
     for row in map(json.loads, labels):
         if len(set(row["labels"])) == 1 and set(row["types"]) != {"chain"}:

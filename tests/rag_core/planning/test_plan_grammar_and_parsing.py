@@ -1,11 +1,8 @@
 """What a model can write under the grammar of a plan, and what is made of whatever it writes."""
 
-from __future__ import annotations
-
 import json
 import random
 from datetime import date, timedelta
-from typing import Any
 
 import pytest
 from gbnf_sampler import Grammar
@@ -30,7 +27,7 @@ from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_W
 from rag_core.text.tokens import tokenize
 
 PLAN, REWRITE = Grammar(PLAN_GRAMMAR), Grammar(REWRITE_GRAMMAR)
-ASKED: dict[str, Any] = {
+ASKED = {
     "normalized_queries": ["price of a ferry ticket", "ferry fares", "цена билета на паром"],
     "must_phrases": ["ferry"],
     "should_phrases": ["ticket", "fare"],
@@ -40,11 +37,11 @@ ASKED: dict[str, Any] = {
 }
 
 
-def written(**changed: Any) -> str:
+def written(**changed):
     return json.dumps({**ASKED, **changed}, ensure_ascii=False)
 
 
-def is_sound(found: PlanProposal) -> bool:
+def is_sound(found):
     """Every query is clean, short, about something, and unlike the others."""
     queries = found.queries
     short = all(0 < len(q) <= MAX_QUERY_LENGTH and len(q.split()) <= MAX_QUERY_WORDS and tokenize(q) for q in queries)
@@ -61,11 +58,11 @@ def is_sound(found: PlanProposal) -> bool:
         ('{"keywords": []}', ()),
     ],
 )
-def test_a_short_plan_gives_one_query(text: str, queries: tuple[str, ...]) -> None:
+def test_a_short_plan_gives_one_query(text, queries):
     assert parse_short_plan(text).queries == queries
 
 
-def test_characters_of_markup_and_code_cannot_be_written() -> None:
+def test_characters_of_markup_and_code_cannot_be_written():
     for grammar in (PLAN_GRAMMAR, SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR):
         sampler, chance = Grammar(grammar), random.Random(3)
         drawn = "".join(sampler.drawn(chance) for _ in range(choose_size(300, 100)))
@@ -73,7 +70,7 @@ def test_characters_of_markup_and_code_cannot_be_written() -> None:
         assert {"%", ":", "=", "?", "_", "@"} <= set(drawn)
 
 
-def test_every_sentence_of_the_grammars_is_read_strictly_and_gives_sound_queries() -> None:
+def test_every_sentence_of_the_grammars_is_read_strictly_and_gives_sound_queries():
     chance = random.Random(7)
     for grammar, form, parse in (
         (PLAN, SearchPlan, parse_proposal),
@@ -90,14 +87,14 @@ def test_every_sentence_of_the_grammars_is_read_strictly_and_gives_sound_queries
             assert is_sound(parse(sentence)), sentence
 
 
-def test_the_longest_plan_fits_its_tokens_at_the_rate_of_russian_words() -> None:
+def test_the_longest_plan_fits_its_tokens_at_the_rate_of_russian_words():
     longest = PLAN.longest()
     assert parse_strictly(SearchPlan, longest.replace("Ȁ", "a")) is not None
     assert len(longest) <= 256 * 3  # characters
     assert len(longest.encode()) <= 2048
 
 
-def test_the_grammar_writes_every_day_of_this_century_and_no_day_that_is_none() -> None:
+def test_the_grammar_writes_every_day_of_this_century_and_no_day_that_is_none():
     days = {f'"{date(2000, 1, 1) + timedelta(days=n)}"' for n in range(36525)}
     assert PLAN.every("date") == {*days, "null"}
 
@@ -115,11 +112,11 @@ def test_the_grammar_writes_every_day_of_this_century_and_no_day_that_is_none() 
         "",
     ],
 )
-def test_a_plan_that_is_not_exactly_one_is_none(wrong: str) -> None:
+def test_a_plan_that_is_not_exactly_one_is_none(wrong):
     assert parse_strictly(SearchPlan, wrong) is None
 
 
-def test_of_a_plan_that_is_cut_the_complete_queries_are_kept() -> None:
+def test_of_a_plan_that_is_cut_the_complete_queries_are_kept():
     whole = written()
     third = whole.index("цена") + 3
     assert parse_proposal(whole[:third]) == PlanProposal(("price of a ferry ticket", "ferry fares"))
@@ -144,7 +141,7 @@ def test_of_a_plan_that_is_cut_the_complete_queries_are_kept() -> None:
         ("Ferry fares", ("Ferry fares",)),
     ],
 )
-def test_what_is_no_query_is_dropped(said: str, kept: tuple[str, ...]) -> None:
+def test_what_is_no_query_is_dropped(said, kept):
     assert parse_proposal(json.dumps({"normalized_queries": [said]})).queries == kept
     assert parse_rewrite(json.dumps([said])) == kept
 
@@ -158,7 +155,7 @@ TEXTS = st.one_of(st.text(max_size=300), st.lists(st.one_of(PIECES, st.text(max_
 
 @given(TEXTS)
 @example("[" * 100_000)
-def test_no_text_whatever_raises_or_proposes_what_is_no_query(text: str) -> None:
+def test_no_text_whatever_raises_or_proposes_what_is_no_query(text):
     assert is_sound(parse_proposal(text))
     assert is_sound(PlanProposal(parse_rewrite(text)))
     assert is_sound(parse_proposal('{"normalized_queries": [' + text))

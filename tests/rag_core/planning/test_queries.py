@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rag_core.planning.queries import (
@@ -13,7 +11,7 @@ from rag_core.planning.queries import (
 from rag_core.text.tokens import tokenize
 
 
-def marks(queries: tuple[str, ...]) -> set[frozenset[str]]:
+def marks(queries):
     return {frozenset(tokenize(query)) for query in queries}
 
 
@@ -32,7 +30,7 @@ def marks(queries: tuple[str, ...]) -> set[frozenset[str]]:
         "那是什么，这个东西，哪里",
     ],
 )
-def test_a_question_of_three_terms_and_more_has_two_to_five_further_queries(text: str) -> None:
+def test_a_question_of_three_terms_and_more_has_two_to_five_further_queries(text):
     found = generate_query_variants(text)
     assert 2 <= len(found) <= MAX_QUERIES - 1
     assert len(marks((text, *found))) == len(found) + 1, found
@@ -46,13 +44,11 @@ def test_a_question_of_three_terms_and_more_has_two_to_five_further_queries(text
         ("Тойота", ("toyota toyot",)), ("цена Toyota", ("тойота",)), ("Что делает Яндекс?", ("yandeks yandex",)),
     ],
 )  # fmt: skip
-def test_a_question_of_fewer_terms_has_at_most_its_names_in_the_other_script(
-    text: str, further: tuple[str, ...]
-) -> None:
+def test_a_question_of_fewer_terms_has_at_most_its_names_in_the_other_script(text, further):
     assert generate_query_variants(text) == (further if text != "паром" else ())
 
 
-def test_clauses_names_surnames_statements_and_key_words_are_queries_of_their_own() -> None:
+def test_clauses_names_surnames_statements_and_key_words_are_queries_of_their_own():
     parts = generate_query_variants("Кто построил маяк, который стоит у причала Совиного острова?")
     assert "построил маяк" in " ".join(parts)
     assert "стоит у причала Совиного острова" in parts
@@ -62,7 +58,7 @@ def test_clauses_names_surnames_statements_and_key_words_are_queries_of_their_ow
     assert "столица Перу" in generate_query_variants("Как называется столица Перу?")
 
 
-def test_a_question_word_or_the_first_word_of_a_question_is_no_name() -> None:
+def test_a_question_word_or_the_first_word_of_a_question_is_no_name():
     assert "Тойота" in generate_query_variants("Когда Тойота построит завод в городе?")
     assert not any(
         query.startswith("Когда") for query in generate_query_variants("Когда построит завод город на реке?")
@@ -93,7 +89,7 @@ def test_a_question_word_or_the_first_word_of_a_question_is_no_name() -> None:
         ("𝗕𝗼𝗹𝗱 ｆｅｒｒｙ", "Bold ferry"),
     ],
 )
-def test_code_orders_to_a_model_and_invisible_signs_are_dropped(text: str, left: str) -> None:
+def test_code_orders_to_a_model_and_invisible_signs_are_dropped(text, left):
     assert sanitize_query(text) == left
 
 
@@ -105,11 +101,11 @@ def test_code_orders_to_a_model_and_invisible_signs_are_dropped(text: str, left:
         "Is 2 < 3 and 5 > 4?", "Update on the ferry: where is it?", "Забудь обо всём, где паром?",
     ],
 )  # fmt: skip
-def test_what_only_sounds_like_code_stays(text: str) -> None:
+def test_what_only_sounds_like_code_stays(text):
     assert sanitize_query(text) == text
 
 
-def test_of_a_thousand_tags_a_few_must_stand_in_a_post() -> None:
+def test_of_a_thousand_tags_a_few_must_stand_in_a_post():
     must, should = extract_phrases(" ".join(f"#tag{n} Name{n}" for n in range(1000)))
     assert len(must) == len(should) == 8
     assert extract_phrases("Что в 2025. Ещё 12,5 и 7 и 100!")[1] == ("2025", "100")

@@ -1,10 +1,7 @@
 """Whatever is asked, in any script, long or mad: a plan within the rules, and in no time."""
 
-from __future__ import annotations
-
 import time
 import unicodedata
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -42,11 +39,11 @@ LONG = st.tuples(SOUP | st.text(min_size=1, max_size=50), st.integers(1, 4000)).
 )
 
 
-def plan(text: str) -> Plan:
+def plan(text):
     return plan_by_rules(Question(text, "ru", NOW, Viewer(1, READABLE)), KNOWN)
 
 
-def is_valid(found: Plan) -> None:
+def is_valid(found):
     """The rules of the design for a plan."""
     if not found.queries:
         assert found == Plan(())
@@ -72,7 +69,7 @@ def is_valid(found: Plan) -> None:
 @example("a-b-c")
 @example("İ İİ İİİ")
 @example("select a from b where c=c select d from e")
-def test_every_question_has_a_valid_plan(text: str) -> None:
+def test_every_question_has_a_valid_plan(text):
     found = plan(text)
     is_valid(found)
     if found.queries:
@@ -82,7 +79,7 @@ def test_every_question_has_a_valid_plan(text: str) -> None:
 
 
 @given(LONG)
-def test_every_long_question_has_a_valid_plan(text: str) -> None:
+def test_every_long_question_has_a_valid_plan(text):
     is_valid(plan(text))
 
 
@@ -105,7 +102,7 @@ MOST_S = 0.05 * LOADED
 ROUNDS = 6  # what else the machine does may hold one of them up
 
 
-def is_quick(work: Callable[[], object], most: float = MOST_S) -> bool:
+def is_quick(work, most=MOST_S):
     """Whether work takes at most so many seconds of the processor in one of some rounds."""
     for _ in range(ROUNDS):
         started = time.process_time()
@@ -116,7 +113,7 @@ def is_quick(work: Callable[[], object], most: float = MOST_S) -> bool:
 
 
 @pytest.mark.parametrize("bit", NASTY)
-def test_4000_characters_of_anything_are_planned_in_50_milliseconds(bit: str) -> None:
+def test_4000_characters_of_anything_are_planned_in_50_milliseconds(bit):
     text = (bit * LONGEST_QUESTION)[:LONGEST_QUESTION]
     parse_period("September-2020-23", NOW)  # dateparser is loaded
     assert is_quick(lambda: plan(text))
@@ -125,6 +122,6 @@ def test_4000_characters_of_anything_are_planned_in_50_milliseconds(bit: str) ->
     assert is_quick(lambda: extract_expansion_names("ferry", [post, post]))
 
 
-def test_an_ordinary_question_is_planned_in_two_milliseconds() -> None:
+def test_an_ordinary_question_is_planned_in_two_milliseconds():
     asked = "When does the ferry to Owl Island leave on Sundays, and what did you write about it in May 2025?"
     assert is_quick(lambda: [plan(asked) for _ in range(10)], 10 * 0.002 * LOADED)

@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from rag_core.calibration import Calibration
 from rag_core.planning.plan import plan_question
@@ -11,7 +7,7 @@ from rag_core.run import Run
 from rag_core.types import Certainty, Evidence
 
 
-async def run(library: Any, text: str, **changes: Any) -> Any:
+async def run(library, text, **changes):
     rag = replace(library.rag, **changes)
     notebook = Run(rag.budgets, "direct")
     question = library.question(text)
@@ -19,7 +15,7 @@ async def run(library: Any, text: str, **changes: Any) -> Any:
     return found.draft, found.evidence, notebook
 
 
-async def test_the_bar_alone_decides_between_an_answer_and_a_refusal(library: Any) -> None:
+async def test_the_bar_alone_decides_between_an_answer_and_a_refusal(library):
     question = "Which ferry goes to Bear Mountain?"
     low, evidence, _ = await run(library, question, calibration=Calibration(bar=0.0))
     high, same, _ = await run(library, question, calibration=Calibration(bar=low.covered + 1e-9))
@@ -27,13 +23,13 @@ async def test_the_bar_alone_decides_between_an_answer_and_a_refusal(library: An
     assert (high.sentences, high.covered, same) == ((), low.covered, evidence)
 
 
-async def test_an_exact_answer_needs_no_search(library: Any) -> None:
+async def test_an_exact_answer_needs_no_search(library):
     draft, evidence, notebook = await run(library, "How many posts mention the ferry?")
     assert (draft.covered, evidence) == (1.0, Evidence())
     assert [span.stage for span in notebook.spans] == ["plan", "chronicle"]
 
 
-async def test_a_question_about_posts_that_no_post_answers_is_searched(library: Any) -> None:
+async def test_a_question_about_posts_that_no_post_answers_is_searched(library):
     draft, _, notebook = await run(library, "When was the zeppelin first mentioned?")
     assert draft.sentences == ()
     assert [span.stage for span in notebook.spans if span.stage in {"chronicle", "lexical", "extract"}] == [
@@ -41,7 +37,7 @@ async def test_a_question_about_posts_that_no_post_answers_is_searched(library: 
     ]  # fmt: skip
 
 
-async def test_the_trace_counts_sources_and_sentences(library: Any) -> None:
+async def test_the_trace_counts_sources_and_sentences(library):
     draft, evidence, notebook = await run(library, "What does the lighthouse museum show?")
     counts = {"sources": len(evidence.sources), "covered": round(draft.covered, 3), "sentences": len(draft.sentences)}
     span = next(span for span in notebook.spans if span.stage == "extract")
@@ -49,7 +45,7 @@ async def test_the_trace_counts_sources_and_sentences(library: Any) -> None:
     assert span.counts["queries"] >= 1
 
 
-async def test_what_became_a_filter_need_not_stand_in_the_post(library: Any) -> None:
+async def test_what_became_a_filter_need_not_stand_in_the_post(library):
     """Otherwise the words of the filter would speak against every post."""
     draft, _, _ = await run(library, "What does the museum show, as posted in @harbour_news in March 2025?")
     assert "old brass lamps" in draft.sentences[0].text
@@ -58,7 +54,7 @@ async def test_what_became_a_filter_need_not_stand_in_the_post(library: Any) -> 
     assert not any("lamps" in sentence.text for sentence in elsewhere.sentences)
 
 
-async def test_a_second_round_is_for_what_the_first_refused(tmp_path: Path, open_library: Any, make_post: Any) -> None:
+async def test_a_second_round_is_for_what_the_first_refused(tmp_path, open_library, make_post):
     for rounds in (1, 2):
         async with open_library(tmp_path / str(rounds)) as library:
             library.rag.rounds = rounds

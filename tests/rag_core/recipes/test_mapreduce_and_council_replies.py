@@ -1,11 +1,7 @@
 """What models reply when they take facts out of posts, or judge an answer by its parts: read, salvaged, or refused."""
 
-from __future__ import annotations
-
 import json
 import random
-from pathlib import Path
-from typing import Any
 
 import pytest
 from gbnf_sampler import Grammar
@@ -39,7 +35,7 @@ SAYS = "The ferry leaves at 7:30."
         ('{"relevant": true, "facts": ["a", "b", "c", "d", "e"]}', ("a", "b", "c")),
     ],
 )
-def test_a_reply_about_a_post_is_read_by_its_two_fields(text: str, facts: tuple[str, ...] | None) -> None:
+def test_a_reply_about_a_post_is_read_by_its_two_fields(text, facts):
     assert parse_map_reply(text) == facts
 
 
@@ -52,18 +48,18 @@ def test_a_reply_about_a_post_is_read_by_its_two_fields(text: str, facts: tuple[
         ('{"parts": [' + ", ".join(['{"state": "NOT", "ask": "x"}'] * 9) + "]}", ("x",) * 3),
     ],
 )  # fmt: skip
-def test_the_parts_that_an_answer_leaves_open_are_read(text: str, asks: tuple[str, ...]) -> None:
+def test_the_parts_that_an_answer_leaves_open_are_read(text, asks):
     assert parse_parts_reply(text) == asks
 
 
 @pytest.mark.parametrize("text", ["", "FULLY", '{"parts": []}', '{"parts": [{"state": "WELL"}]}', "[" * 5000, "{}{}"])
-def test_a_check_without_a_form_is_no_check(text: str) -> None:
+def test_a_check_without_a_form_is_no_check(text):
     with pytest.raises(GenerationFailed):
         parse_parts_reply(text)
 
 
 @pytest.mark.parametrize(("grammar", "read"), [(MAP_GRAMMAR, parse_map_reply), (PARTS_GRAMMAR, parse_parts_reply)])
-def test_whatever_the_grammars_allow_can_be_read(grammar: str, read: Any) -> None:
+def test_whatever_the_grammars_allow_can_be_read(grammar, read):
     rules, chance = Grammar(grammar), random.Random(7)
     for text in [rules.longest(), *(rules.drawn(chance) for _ in range(100))]:
         json.loads(text)
@@ -71,7 +67,7 @@ def test_whatever_the_grammars_allow_can_be_read(grammar: str, read: Any) -> Non
 
 
 @pytest.mark.slow
-async def test_the_grammars_are_those_of_the_real_model(library: Any, tiny_gguf: Path) -> None:
+async def test_the_grammars_are_those_of_the_real_model(library, tiny_gguf):
     model, run = await open_local_model(tiny_gguf, LlmSettings(threads=1)), Run(library.rag.budgets, "mapreduce")
     question = library.question("When?")
     try:

@@ -5,31 +5,27 @@ What the agent shows, and direct beside it.
 `pytest -s` prints the figures, by words and meaning where the offline models are there.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 from sample_sizes import FULL
 
-from bot.evaluation.data import IndexedDataset, open_indexed_dataset, read_corpus
-from rag_core import Answer, Question, RagSettings, answer_question
+from bot.evaluation.data import open_indexed_dataset, read_corpus
+from rag_core import Question, RagSettings, answer_question
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 ROOT = Path(__file__).parents[3]
 
 
-def shows(answer: Answer, part: dict[str, Any], data: IndexedDataset) -> bool:
+def shows(answer, part, data):
     """Whether a sentence holds one of the part's answers and cites one of its posts."""
 
-    def fold(text: str) -> str:
+    def fold(text):
         return text.casefold().replace("ё", "е")
 
     return any(
@@ -40,7 +36,7 @@ def shows(answer: Answer, part: dict[str, Any], data: IndexedDataset) -> bool:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def data(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[IndexedDataset]:
+async def data(offline_models, tmp_path_factory):
     """The sample channels, indexed once."""
     models = {"dir": offline_models.parent, "reranker": "none"}
     settings = RagSettings.model_validate({"data": {"dir": tmp_path_factory.mktemp("data")}, "models": models})
@@ -48,7 +44,7 @@ async def data(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -
         yield data
 
 
-async def test_six_in_ten_questions_of_two_parts_are_answered_whole(data: IndexedDataset) -> None:
+async def test_six_in_ten_questions_of_two_parts_are_answered_whole(data):
     rows = [json.loads(line) for line in (ROOT / "tests/data/parts/queries.jsonl").read_text("utf-8").splitlines()]
     rows = rows if FULL else rows[2::3]  # the third in which a dropped part shows
     open_parts = sum(not all(part["answerable"] for part in row["parts"]) for row in rows)

@@ -1,27 +1,24 @@
 """The agent: parts completed and answered one by one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from rag_core.recipes.agent import complete_parts
 from rag_core.retrieval.search import add_neighbours, search_passages
 from rag_core.run import Run
-from rag_core.types import Hit, Plan, Viewer
+from rag_core.types import Plan, Viewer
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 
 
-async def asked(library: Any, text: str, recipe: str = "agent", **changes: Any) -> Any:
+async def asked(library, text, recipe="agent", **changes):
     library.rag = replace(library.rag, recipe=recipe)
     return await library.ask(text, **changes)
 
 
-async def test_each_part_has_its_line_and_its_post(library: Any) -> None:
+async def test_each_part_has_its_line_and_its_post(library):
     answer = await asked(library, "When does the ferry leave and what does the lighthouse museum show?")
     assert ["7:30" in answer.sentences[0].text, "brass lamps" in answer.sentences[1].text] == [True, True]
     assert [post.message_id for post in answer.posts()] == [1, 3]
@@ -29,18 +26,18 @@ async def test_each_part_has_its_line_and_its_post(library: Any) -> None:
     assert answer.recipe == "agent"
 
 
-async def test_the_part_that_the_posts_do_not_answer_is_named(library: Any) -> None:
+async def test_the_part_that_the_posts_do_not_answer_is_named(library):
     answer = await asked(library, "When does the ferry to Owl Island leave and who painted the zeppelin?")
     assert "7:30" in answer.sentences[0].text
     assert answer.missing == ("who painted the zeppelin",)
 
 
-async def test_a_question_whose_parts_are_all_unknown_is_refused(library: Any) -> None:
+async def test_a_question_whose_parts_are_all_unknown_is_refused(library):
     answer = await asked(library, "Who painted the zeppelin and where did the walrus sleep?")
     assert (answer.refused, answer.missing) == (True, ())
 
 
-async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_does_not(library: Any) -> None:
+async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_does_not(library):
     assert (await asked(library, "When does the ferry leave and what is a ticket?", "auto")).recipe == "agent"
     assert (await asked(library, "When does the ferry leave?", "auto")).recipe == "direct"
 
@@ -61,18 +58,18 @@ async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_
         ("", [""]),
     ],
 )  # fmt: skip
-def test_the_parts_of_a_question_stand_alone(text: str, parts: list[str]) -> None:
+def test_the_parts_of_a_question_stand_alone(text, parts):
     assert [alone for _, alone in complete_parts(text, NOW)] == parts
 
 
-async def test_a_part_met_by_words_of_the_part_before_alone_is_named(library: Any) -> None:
+async def test_a_part_met_by_words_of_the_part_before_alone_is_named(library):
     answer = await asked(library, "When does the ferry to Owl Island leave and how many walruses does it carry?")
     assert "7:30" in answer.sentences[0].text
     assert len(answer.sentences) == 1
     assert answer.missing == ("how many walruses does it carry",)
 
 
-async def test_the_posts_around_the_first_hits_are_read(empty_library: Any, make_post: Any) -> None:
+async def test_the_posts_around_the_first_hits_are_read(empty_library, make_post):
     own, far = empty_library.harbour, empty_library.kiln
     texts = {
         1: "Far before.",
@@ -88,7 +85,7 @@ async def test_the_posts_around_the_first_hits_are_read(empty_library: Any, make
     question = empty_library.question("When does the Gannet sail?")
     rag, plan = empty_library.rag, Plan((question.text,))
 
-    async def read(hits: tuple[Hit, ...], plan: Plan = plan, viewer: Viewer = question.viewer) -> list[int]:
+    async def read(hits, plan=plan, viewer=question.viewer):
         return [hit.passage.key.message_id for hit in await add_neighbours(hits, 1, plan, viewer, rag)]
 
     (hit, *_) = await search_passages(plan, question, rag, Run(rag.budgets, "agent"))
@@ -105,7 +102,7 @@ async def test_the_posts_around_the_first_hits_are_read(empty_library: Any, make
     assert await read((hit,)) == [3, 2, 5, 6]
 
 
-async def test_a_closed_channel_gives_no_name_and_no_part(library: Any, make_post: Any) -> None:
+async def test_a_closed_channel_gives_no_name_and_no_part(library, make_post):
     text = "When does the ferry leave and who painted the zeppelin?"
     before = await asked(library, text)
     await library.keep(make_post(1, "Olga Petrova painted the zeppelin for the ferry.", chat=library.safe))

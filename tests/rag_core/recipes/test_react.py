@@ -1,13 +1,9 @@
 """The recipe react: a model with tools, each way it can fail, and that it always ends in something to show."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from gbnf_sampler import Grammar
@@ -17,7 +13,7 @@ from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.recipes.react import build_step_grammar, build_step_schema, parse_step
 from rag_core.recipes.react_tools import TOOLS
-from rag_core.run import Budgets, Run
+from rag_core.run import Budgets
 from rag_core.settings import LlmSettings
 
 TICKET = "How much does a ferry ticket cost?"
@@ -25,7 +21,7 @@ PRICE = "A ferry ticket costs twelve euros."
 DONE = {"Thought": "enough", "tool": "answer", "input": {}}
 
 
-def step(tool: str, /, **given: Any) -> str:
+def step(tool, /, **given):
     return json.dumps({"Thought": "a secret thought", "tool": tool, "input": given}, ensure_ascii=False)
 
 
@@ -33,20 +29,18 @@ LOOK = step("search", queries=["ferry ticket cost"], since=None, until=None)
 END = json.dumps(DONE)
 
 
-def reacting(library: Any, *replies: Any) -> FakeLlm:
+def reacting(library, *replies):
     """The library answered by react, with a model that says these things."""
     model = FakeLlm(*replies)
     library.rag = replace(library.rag, writer=model, recipe="react")
     return model
 
 
-def tools_of(run: Run) -> list[str]:
+def tools_of(run):
     return [span.stage.removeprefix("tool.") for span in run.spans if span.stage.startswith("tool.")]
 
 
-async def test_the_model_looks_and_writes_under_a_grammar_and_its_thoughts_are_dropped(
-    library: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_model_looks_and_writes_under_a_grammar_and_its_thoughts_are_dropped(library, caplog):
     model = reacting(library, LOOK, END, f"{PRICE}[1]")
     with caplog.at_level(0):
         answer = await library.ask(TICKET)
@@ -64,7 +58,7 @@ async def test_the_model_looks_and_writes_under_a_grammar_and_its_thoughts_are_d
 
 
 @pytest.mark.parametrize("steps", [[LOOK, LOOK], [step("search", queries=[f"ferry {n}"]) for n in range(6)]])
-async def test_a_model_that_repeats_itself_or_takes_four_steps_is_made_to_write(library: Any, steps: list[str]) -> None:
+async def test_a_model_that_repeats_itself_or_takes_four_steps_is_made_to_write(library, steps):
     taken = list(dict.fromkeys(steps))[:4]
     model = reacting(library, *steps[:4], f"{PRICE}[1]")
     assert (await library.ask(TICKET)).recipe == "react"
@@ -72,7 +66,7 @@ async def test_a_model_that_repeats_itself_or_takes_four_steps_is_made_to_write(
     assert len(model.asked) == min(len(steps), 4) + 1
 
 
-async def test_a_count_says_what_the_index_has_not_got_yet(library: Any, make_post: Any) -> None:
+async def test_a_count_says_what_the_index_has_not_got_yet(library, make_post):
     await library.keep(make_post(9, "The ferry is late.", chat=library.harbour), index=False)
     count = step("count", about="ferry", since=None, until=None)
     reacting(library, count, END)
@@ -82,7 +76,7 @@ async def test_a_count_says_what_the_index_has_not_got_yet(library: Any, make_po
     assert "not in the index yet" in " ".join(shortfall.reason for shortfall in answer.shortfalls)
 
 
-async def test_a_sum_over_posts_is_shown_with_the_posts_of_its_numbers(library: Any) -> None:
+async def test_a_sum_over_posts_is_shown_with_the_posts_of_its_numbers(library):
     asked = "Сколько стоит абонемент в мастерскую на 12 месяцев?"
     look = step("search", queries=["абонемент в мастерскую стоит"], since=None, until=None)
     said = "Абонемент в мастерскую стоит 2 750 рублей в месяц.[1]"
@@ -97,16 +91,14 @@ async def test_a_sum_over_posts_is_shown_with_the_posts_of_its_numbers(library: 
     ("called", "told"),
     [(step("web_search", query="ferry"), "no such tool"), (step("open", post=9), "There is no post 9")],
 )
-async def test_a_tool_that_fails_or_is_not_there_is_told_to_the_model(library: Any, called: str, told: str) -> None:
+async def test_a_tool_that_fails_or_is_not_there_is_told_to_the_model(library, called, told):
     model = reacting(library, called, LOOK, END, f"{PRICE}[1]")
     assert (await library.ask(TICKET)).recipe == "react"
     assert told in model.asked[1].ask
 
 
-async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(
-    library: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def down(*_: object) -> None:
+async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(library, monkeypatch):
+    async def down(*_):
         raise IndexUnavailable("The index is down.")
 
     reacting(library, step("list", about="ferry", limit=5), LOOK, END, "The posts do not say.")
@@ -115,8 +107,8 @@ async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(
     assert "search" in {shortfall.stage for shortfall in answer.shortfalls}
 
 
-async def test_a_tool_that_takes_too_long_is_told_to_the_model(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def slow(*_: object) -> None:
+async def test_a_tool_that_takes_too_long_is_told_to_the_model(library, monkeypatch):
+    async def slow(*_):
         await asyncio.sleep(60)
 
     monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", slow)
@@ -127,7 +119,7 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model(library: Any, mon
     assert answer.posts() == ((library.harbour, 5),)
 
 
-async def fallen(library: Any, reason: str) -> None:
+async def fallen(library, reason):
     """`direct` answered, and it is said why."""
     answer = await library.ask(TICKET)
     assert answer.recipe == "direct"
@@ -135,7 +127,7 @@ async def fallen(library: Any, reason: str) -> None:
     assert any(lack.stage == "recipe" and reason in lack.reason for lack in answer.shortfalls), answer.shortfalls
 
 
-async def test_without_a_model_direct_answers(library: Any) -> None:
+async def test_without_a_model_direct_answers(library):
     library.rag = replace(library.rag, writer=None, planner=None, recipe="react")
     await fallen(library, "needs a language model")
 
@@ -143,14 +135,14 @@ async def test_without_a_model_direct_answers(library: Any) -> None:
 @pytest.mark.parametrize(
     "reply", ["", "x" * 2000, "{", "[]", '{"tool": 7}', "null", END, GenerationFailed("It went away: ask again.")]
 )
-async def test_a_first_step_that_is_nothing_nonsense_or_an_answer_falls_to_direct(library: Any, reply: Any) -> None:
+async def test_a_first_step_that_is_nothing_nonsense_or_an_answer_falls_to_direct(library, reply):
     reacting(library, reply, f"{PRICE}[1]")
     await fallen(library, "found no post")
 
 
-async def test_a_step_that_takes_too_long_falls_to_direct(library: Any) -> None:
+async def test_a_step_that_takes_too_long_falls_to_direct(library):
     class Slow(FakeLlm):
-        async def count(self, texts: Any) -> list[int]:
+        async def count(self, texts):
             if any("Thought" in text for text in texts):
                 await asyncio.sleep(60)
             return await super().count(texts)
@@ -161,7 +153,7 @@ async def test_a_step_that_takes_too_long_falls_to_direct(library: Any) -> None:
 
 
 @pytest.mark.parametrize("reply", ["nonsense", GenerationFailed("It went away: ask again.")])
-async def test_a_later_step_that_fails_writes_from_what_was_found(library: Any, reply: Any) -> None:
+async def test_a_later_step_that_fails_writes_from_what_was_found(library, reply):
     reacting(library, LOOK, reply, f"{PRICE}[1]")
     answer = await library.ask(TICKET)
     assert answer.recipe == "react"
@@ -170,7 +162,7 @@ async def test_a_later_step_that_fails_writes_from_what_was_found(library: Any, 
 
 
 @pytest.mark.parametrize("reply", ["Berlin is large.[1]", "", GenerationFailed("It went away: ask again.")])
-async def test_writing_that_fails_shows_the_posts_own_words(library: Any, reply: Any) -> None:
+async def test_writing_that_fails_shows_the_posts_own_words(library, reply):
     reacting(library, LOOK, END, reply)
     answer = await library.ask(TICKET)
     assert answer.recipe == "react"
@@ -178,12 +170,12 @@ async def test_writing_that_fails_shows_the_posts_own_words(library: Any, reply:
     assert "write" in [lack.stage for lack in answer.shortfalls]
 
 
-async def test_what_the_posts_do_not_say_is_refused(library: Any) -> None:
+async def test_what_the_posts_do_not_say_is_refused(library):
     reacting(library, LOOK, END, "x")
     assert (await library.ask("Who won the chess tournament in Reykjavik?")).refused
 
 
-async def test_in_a_small_context_old_steps_are_left_out(library: Any) -> None:
+async def test_in_a_small_context_old_steps_are_left_out(library):
     steps = [step("list", about=None, limit=n) for n in (9, 8, 7)]
     model = reacting(library, *steps, END, f"{PRICE}[1]")
     model.context = 800
@@ -194,8 +186,8 @@ async def test_in_a_small_context_old_steps_are_left_out(library: Any) -> None:
     assert model.asked[3].ask.count("<step>") < 3
 
 
-def test_whatever_the_grammar_lets_through_is_a_call_that_a_tool_takes() -> None:
-    grammar, chance, seen = Grammar(build_step_grammar()), random.Random(7), set[str]()
+def test_whatever_the_grammar_lets_through_is_a_call_that_a_tool_takes():
+    grammar, chance, seen = Grammar(build_step_grammar()), random.Random(7), set()
     wants = {tool.name: tool.wants for tool in TOOLS}
     for _ in range(400):
         text = grammar.drawn(chance)
@@ -209,14 +201,14 @@ def test_whatever_the_grammar_lets_through_is_a_call_that_a_tool_takes() -> None
     assert {one["properties"]["tool"]["const"] for one in steps} == seen
 
 
-def test_a_move_is_found_in_what_stands_around_it() -> None:
+def test_a_move_is_found_in_what_stands_around_it():
     assert parse_step(f"Sure! {END} Good luck.") == {"tool": "answer", "input": {}}
     assert parse_step('{"tool": "search", "input": 5}') == {"tool": "search", "input": {}}
     assert parse_step("{" * 50_000) is None
 
 
 @pytest.mark.slow
-async def test_a_random_model_under_the_grammar_ends_in_an_answer(library: Any, tiny_gguf: Path) -> None:
+async def test_a_random_model_under_the_grammar_ends_in_an_answer(library, tiny_gguf):
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1), name="tiny")
     try:
         library.rag = replace(library.rag, writer=model, recipe="react")

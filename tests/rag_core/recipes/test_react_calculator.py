@@ -1,7 +1,5 @@
 """Arithmetic: what is right, and attacks that end at once."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 
@@ -26,12 +24,12 @@ ATTACKS = (
 
 
 @pytest.mark.parametrize("expression", RIGHT)
-def test_sums_are_right(expression: str) -> None:
+def test_sums_are_right(expression):
     assert evaluate_expression(expression) == RIGHT[expression]
 
 
 @pytest.mark.parametrize("expression", ATTACKS)
-def test_an_attack_ends_at_once_in_a_sentence(expression: str) -> None:
+def test_an_attack_ends_at_once_in_a_sentence(expression):
     started = time.process_time()
     with pytest.raises(ToolFailed, match="cannot be worked out"):
         evaluate_expression(expression)
@@ -39,7 +37,7 @@ def test_an_attack_ends_at_once_in_a_sentence(expression: str) -> None:
 
 
 @pytest.mark.parametrize("expression", ["-" * 118 + "1", "(" * 59 + "1" + ")" * 59, "1+" * 59 + "1", "9*" * 25 + "1"])
-def test_what_is_deep_or_long_ends_at_once_either_way(expression: str) -> None:
+def test_what_is_deep_or_long_ends_at_once_either_way(expression):
     started = time.process_time()
     with suppress(ToolFailed):
         assert len(evaluate_expression(expression)) < 40

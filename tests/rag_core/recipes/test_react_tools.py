@@ -1,13 +1,10 @@
 """Tools: what they bring, the form they answer in, and that nothing put into them breaks it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
 import threading
 from datetime import date
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +12,7 @@ from hypothesis import strategies as st
 from sample_sizes import choose_size
 
 from rag_core.recipes.react import build_calculation_sentence
-from rag_core.recipes.react_tools import TOOLS, Tool, ToolContext, call_tool, make_tool
+from rag_core.recipes.react_tools import TOOLS, ToolContext, call_tool, make_tool
 from rag_core.run import Budgets, Run
 from rag_core.storage.channels import Synonym, add_synonym
 
@@ -25,32 +22,32 @@ PRICE = "ferry ticket cost"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def warm(tmp_path_factory: pytest.TempPathFactory, open_library: Any) -> None:
+def warm(tmp_path_factory, open_library):
     """Load what is loaded with the first search: it takes longer than a tool has here."""
 
-    async def ask() -> None:
+    async def ask():
         async with open_library(tmp_path_factory.mktemp("warm")) as library:
             await library.ask("How much does a ferry ticket cost?")
 
     asyncio.run(ask())
 
 
-def context_of(library: Any, text: str = "How much does a ferry ticket cost?") -> ToolContext:
+def context_of(library, text="How much does a ferry ticket cost?"):
     return ToolContext(library.question(text), library.rag, Run(Budgets(tool=SECONDS), "react"))
 
 
-async def use(context: ToolContext, name: str, /, **given: Any) -> dict[str, Any]:
+async def use(context, name, /, **given):
     """The data of a call that must succeed."""
     data, ok = await call_tool(name, given, context)
     assert ok, data
     return data
 
 
-def keys(context: ToolContext, listed: list[dict[str, Any]]) -> list[tuple[int, int]]:
+def keys(context, listed):
     return [tuple(context.found[post["post"] - 1].passage.key) for post in listed]
 
 
-async def test_search_brings_posts_in_short_under_numbers(library: Any) -> None:
+async def test_search_brings_posts_in_short_under_numbers(library):
     context = context_of(library)
     found = await use(context, "search", queries=[PRICE])
     assert keys(context, found["posts"])[0] == (library.harbour, 5)
@@ -71,7 +68,7 @@ async def test_search_brings_posts_in_short_under_numbers(library: Any) -> None:
     assert {chat for chat, _ in keys(context, kiln["posts"])} <= {library.harbour}
 
 
-async def test_a_post_is_opened_with_those_around_it_in_its_channel(library: Any) -> None:
+async def test_a_post_is_opened_with_those_around_it_in_its_channel(library):
     context = context_of(library)
     await use(context, "search", queries=["lighthouse museum lamps"])
     opened = await use(context, "open", post=1, around=1)
@@ -80,7 +77,7 @@ async def test_a_post_is_opened_with_those_around_it_in_its_channel(library: Any
     assert alone["text"] == context.found[0].passage.text
 
 
-async def test_posts_are_listed_newest_first_of_all_or_about_something(library: Any) -> None:
+async def test_posts_are_listed_newest_first_of_all_or_about_something(library):
     context = context_of(library)
     newest = await use(context, "list", limit=2)
     assert keys(context, newest["posts"]) == [(library.harbour, 6), (library.kiln, 4)]
@@ -89,7 +86,7 @@ async def test_posts_are_listed_newest_first_of_all_or_about_something(library: 
     assert {chat for chat, _ in keys(context, early["posts"])} == {library.harbour}
 
 
-async def test_posts_are_counted_exactly_and_leave_a_cited_answer(library: Any) -> None:
+async def test_posts_are_counted_exactly_and_leave_a_cited_answer(library):
     context = context_of(library)
     ferry = await use(context, "count", about="ferry")
     assert (ferry["count"], keys(context, ferry["ends"])) == (3, [(library.harbour, 1), (library.harbour, 6)])
@@ -99,10 +96,10 @@ async def test_posts_are_counted_exactly_and_leave_a_cited_answer(library: Any) 
     assert context.exact is None  # what was counted first is not the answer to what was counted last
 
 
-async def test_an_index_on_a_server_is_not_waited_for_on_the_event_loop(library: Any, monkeypatch: Any) -> None:
-    real, threads = library.rag.lexical.known, set[str]()
+async def test_an_index_on_a_server_is_not_waited_for_on_the_event_loop(library, monkeypatch):
+    real, threads = library.rag.lexical.known, set()
 
-    def known(*given: Any) -> bool:
+    def known(*given):
         threads.add(threading.current_thread().name)
         return real(*given)
 
@@ -111,7 +108,7 @@ async def test_an_index_on_a_server_is_not_waited_for_on_the_event_loop(library:
     assert threads and threading.main_thread().name not in threads
 
 
-async def test_a_channel_that_is_closed_to_the_asker_is_unknown(library: Any) -> None:
+async def test_a_channel_that_is_closed_to_the_asker_is_unknown(library):
     calls = [
         await call_tool("search", {"queries": ["ferry"], "channels": [name]}, context_of(library))
         for name in ("The safe", "No such channel")
@@ -123,11 +120,11 @@ async def test_a_channel_that_is_closed_to_the_asker_is_unknown(library: Any) ->
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
-async def test_no_tool_sees_a_channel_that_the_asker_may_not_read(library: Any, make_post: Any, name: str) -> None:
+async def test_no_tool_sees_a_channel_that_the_asker_may_not_read(library, make_post, name):
     await library.keep(make_post(9, "The ferry safe code is 4711, ticket and all.", chat=library.safe, days=90))
     context = context_of(library, "What is the ferry safe code?")
     await use(context, "search", queries=["ferry safe code"])
-    given: dict[str, dict[str, Any]] = {
+    given = {
         "search": {"queries": ["ferry safe code 4711", "safe code"]}, "list": {"limit": 9},
         "open": {"post": 1, "around": 3}, "count": {"about": "code"}, "calculate": {"expression": "1+1"},
     }  # fmt: skip
@@ -144,9 +141,7 @@ async def test_no_tool_sees_a_channel_that_the_asker_may_not_read(library: Any, 
         ("Сколько лет было маяку?", "маяк основан перестроен", {"2024 - 1998": "2024 - 1998 = 26"}, 95),
     ],
 )  # fmt: skip
-async def test_a_sum_cites_the_posts_its_numbers_are_from(
-    library: Any, make_post: Any, text: str, search: str, sums: dict[str, str | None], cited: int
-) -> None:
+async def test_a_sum_cites_the_posts_its_numbers_are_from(library, make_post, text, search, sums, cited):
     await library.keep(make_post(95, "Маяк основан 01.09.1998, перестроен в 2024 году.", chat=library.kiln, days=9))
     context = context_of(library, text)
     await use(context, "search", queries=[search])
@@ -158,14 +153,12 @@ async def test_a_sum_cites_the_posts_its_numbers_are_from(
             assert [tuple(c.post) for c in summed.citations] == [(library.kiln, cited)]
 
 
-async def test_a_tool_that_hangs_or_breaks_is_said_and_breaks_nothing(
-    library: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def sleeping(context: ToolContext, queries: list[str]) -> dict[str, Any]:
+async def test_a_tool_that_hangs_or_breaks_is_said_and_breaks_nothing(library, caplog):
+    async def sleeping(context, queries):
         await asyncio.sleep(60)
         return {}
 
-    async def broken(context: ToolContext, queries: list[str]) -> dict[str, Any]:
+    async def broken(context, queries):
         raise KeyError("secret")
 
     context = context_of(library)
@@ -178,9 +171,7 @@ async def test_a_tool_that_hangs_or_breaks_is_said_and_breaks_nothing(
     assert any(record.exc_info for record in caplog.records)
 
 
-async def test_each_call_leaves_a_line_in_the_trace_without_texts(
-    library: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_each_call_leaves_a_line_in_the_trace_without_texts(library, caplog):
     context = context_of(library)
     context.step = 2
     with caplog.at_level(logging.INFO, "rag_core.recipes.react_tools"):
@@ -205,7 +196,7 @@ ANYTHING = st.recursive(
 )
 DAYS = st.dates(min_value=date(1, 1, 1)).map(str) | st.none()
 WORDS = st.text(min_size=1, max_size=119) | st.sampled_from(["ferry", "обжиг", "the", "2**9", "\ud800", "«»", "\u202e"])
-FIELDS: dict[str, st.SearchStrategy[Any]] = {
+FIELDS = {
     "post": st.integers(1, 12), "around": st.integers(0, 3), "limit": st.integers(1, 9), "since": DAYS, "until": DAYS,
     "queries": st.lists(st.text(min_size=1, max_size=99), min_size=1, max_size=3), "about": WORDS, "expression": WORDS,
     "channels": st.lists(st.sampled_from(["Harbour", "@kiln", "?"]), min_size=1, max_size=3) | st.none(),
@@ -219,9 +210,7 @@ LIKELY = st.dictionaries(
 @settings(max_examples=choose_size(40, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("tool", [*TOOLS, None], ids=lambda tool: tool.name if tool else "none")
-async def test_whatever_is_put_in_there_is_an_answer_in_time(
-    library: Any, tool: Tool | None, data: st.DataObject
-) -> None:
+async def test_whatever_is_put_in_there_is_an_answer_in_time(library, tool, data):
     context = context_of(library)
     await use(context, "list", limit=9)
     taken = st.fixed_dictionaries({name: FIELDS[name] for name in tool.wants.model_fields}) if tool else LIKELY

@@ -1,18 +1,9 @@
 """Which recipe answers which question: by hand, by its shape, by the load, by how the recipes fare."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
-from rag_core.answer import (
-    choose_recipe,
-    is_chat_in_share,
-    load_recipe_switches,
-    set_recipe_enabled,
-    set_recipe_share,
-)
+from rag_core.answer import choose_recipe, is_chat_in_share, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.planning.plan import plan_by_rules
 from rag_core.run import Run
 from rag_core.storage import questions
@@ -23,18 +14,18 @@ MANY_SIDED = "Compare the ferry to Owl Island and the lighthouse museum."
 CHAT = 7
 
 
-async def chosen(library: Any, text: str = MANY_SIDED, chat: int = CHAT) -> tuple[str, str]:
+async def chosen(library, text=MANY_SIDED, chat=CHAT):
     run, question = Run(library.rag.budgets, "direct"), replace(library.question(text), chat=chat)
     found = await run.require("choose", choose_recipe(question, plan_by_rules(question), library.rag, run))
     return found.recipe, found.why
 
 
-def agent_on(library: Any, **more: Any) -> None:
+def agent_on(library, **more):
     agent = library.rag.settings.agent.model_copy(update={"enabled": True, **more})
     library.rag = replace(library.rag, settings=library.rag.settings.model_copy(update={"agent": agent}))
 
 
-async def test_auto_goes_by_the_shape_of_the_question(library: Any) -> None:
+async def test_auto_goes_by_the_shape_of_the_question(library):
     agent_on(library)
     assert await chosen(library, SHORT) == ("direct", "short and specific")
     assert await chosen(library, MANY_SIDED) == ("agent", "compare")
@@ -42,7 +33,7 @@ async def test_auto_goes_by_the_shape_of_the_question(library: Any) -> None:
     assert (await chosen(library, "What does the museum show, as posted in March 2025?"))[0] == "direct"
 
 
-async def test_auto_leaves_the_agent_alone_where_it_is_switched_off(library: Any) -> None:
+async def test_auto_leaves_the_agent_alone_where_it_is_switched_off(library):
     assert (await chosen(library))[0] == "agent"
     agent_on(library, enabled=False)
     assert await chosen(library) == ("direct", "not for this chat")
@@ -52,7 +43,7 @@ async def test_auto_leaves_the_agent_alone_where_it_is_switched_off(library: Any
     assert (await chosen(library))[0] == "direct"
 
 
-async def test_a_share_of_the_chats_gets_the_agent_and_keeps_it_as_the_share_grows(library: Any) -> None:
+async def test_a_share_of_the_chats_gets_the_agent_and_keeps_it_as_the_share_grows(library):
     identity = library.rag.archive.identity
     found = [{chat for chat in range(1000) if is_chat_in_share(identity, chat, share)} for share in (0, 0.1, 0.5, 1)]
     assert [len(chats) for chats in (found[0], found[3])] == [0, 1000]
@@ -65,7 +56,7 @@ async def test_a_share_of_the_chats_gets_the_agent_and_keeps_it_as_the_share_gro
     assert (await load_recipe_switches(library.rag))["agent"] == (True, 0.5)
 
 
-async def test_a_chat_pins_its_recipe(library: Any) -> None:
+async def test_a_chat_pins_its_recipe(library):
     await save_answer_mode(library.rag.archive, CHAT, AnswerMode("council", careful=True))
     run, question = Run(library.rag.budgets, "direct"), replace(library.question(SHORT), chat=CHAT)
     found = await run.require("choose", choose_recipe(question, plan_by_rules(question), library.rag, run))
@@ -74,14 +65,14 @@ async def test_a_chat_pins_its_recipe(library: Any) -> None:
     assert await load_answer_mode(library.rag.archive, 8) == AnswerMode("auto", careful=False)
 
 
-async def test_a_pinned_recipe_that_is_gone_or_switched_off_is_not_used(library: Any) -> None:
+async def test_a_pinned_recipe_that_is_gone_or_switched_off_is_not_used(library):
     await set_recipe_enabled(library.rag, "council", on=False)
     for pinned in ("council", "oracle"):
         await save_answer_mode(library.rag.archive, CHAT, AnswerMode(pinned))
         assert await chosen(library, SHORT) == ("direct", f"{pinned} is off")
 
 
-async def test_under_load_everything_falls_to_direct(library: Any) -> None:
+async def test_under_load_everything_falls_to_direct(library):
     await save_answer_mode(library.rag.archive, CHAT, AnswerMode("agent"))
     for n in range(5):
         ids = {"bot_id": 1, "update_id": n, "chat_id": n, "message_id": n, "thread": None, "user_id": n}
@@ -91,7 +82,7 @@ async def test_under_load_everything_falls_to_direct(library: Any) -> None:
         assert (await chosen(library))[0] == ("agent" if n < 4 else "direct")
 
 
-async def test_what_is_asked_for_on_the_terminal_is_used(library: Any) -> None:
+async def test_what_is_asked_for_on_the_terminal_is_used(library):
     await set_recipe_enabled(library.rag, "agent", on=False)
     library.rag = replace(library.rag, recipe="agent")
     assert await chosen(library, SHORT) == ("agent", "asked for")

@@ -1,13 +1,8 @@
 """Each recipe with each stage failing, late, silent, talking nonsense: it ends all the same, and says no untruth."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from scripted_roles import SLOW, RoleLlm, detect_purpose
@@ -40,10 +35,10 @@ BUDGETS = Budgets(map=0.3, judge=0.3, write=0.3, rewrite=0.2, plan=0.3, question
 
 
 @pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory, open_library: Any) -> None:
+def warm(tmp_path_factory, open_library):
     """Load what is loaded with the first answer: it takes longer than a stage has here."""
 
-    async def ask() -> None:
+    async def ask():
         async with open_library(tmp_path_factory.mktemp("warm")) as library:
             await library.keep(Post(PostKey(library.harbour, 1), library.now, SAYS))
             library.rag = replace(library.rag, writer=RoleLlm(GOOD), recipe="direct")
@@ -53,7 +48,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory, open_library: Any) -> None:
 
 
 @pytest.fixture
-async def quick(warm: None, tmp_path: Path, open_library: Any, make_post: Any) -> AsyncIterator[Any]:
+async def quick(warm, tmp_path, open_library, make_post):
     """A few posts, and little time for every stage."""
     async with open_library(tmp_path / "quick", budgets=BUDGETS) as library:
         await library.keep(
@@ -64,7 +59,7 @@ async def quick(warm: None, tmp_path: Path, open_library: Any, make_post: Any) -
         yield library
 
 
-async def answered(library: Any, recipe: str, model: Any = None, text: str = QUESTION, **doors: Any) -> Any:
+async def answered(library, recipe, model=None, text=QUESTION, **doors):
     library.rag = replace(library.rag, writer=model, recipe=recipe, **doors)
     started = time.monotonic()
     reply = await library.ask(text)
@@ -74,16 +69,16 @@ async def answered(library: Any, recipe: str, model: Any = None, text: str = QUE
     return reply
 
 
-def shown(reply: Any) -> str:
+def shown(reply):
     return " ".join(sentence.text for sentence in reply.sentences)
 
 
-def lacks(reply: Any) -> set[str]:
+def lacks(reply):
     return {shortfall.stage for shortfall in reply.shortfalls}
 
 
 @pytest.mark.parametrize("recipe", OWN)
-async def test_every_recipe_answers_with_a_model_that_does_its_part(quick: Any, recipe: str) -> None:
+async def test_every_recipe_answers_with_a_model_that_does_its_part(quick, recipe):
     reply = await answered(quick, recipe, RoleLlm(GOOD))
     assert (reply.recipe, reply.refused, lacks(reply)) == (recipe, False, set())
     assert "7:30" in shown(reply)
@@ -91,7 +86,7 @@ async def test_every_recipe_answers_with_a_model_that_does_its_part(quick: Any, 
 
 
 @pytest.mark.parametrize("recipe", OWN)
-async def test_every_recipe_answers_without_a_model_or_lets_direct_answer(quick: Any, recipe: str) -> None:
+async def test_every_recipe_answers_without_a_model_or_lets_direct_answer(quick, recipe):
     reply = await answered(quick, recipe)
     assert "7:30" in shown(reply)
     alone = recipe in {"direct", "agent"}
@@ -99,14 +94,14 @@ async def test_every_recipe_answers_without_a_model_or_lets_direct_answer(quick:
 
 
 @pytest.mark.parametrize("recipe", OWN)
-async def test_every_recipe_refuses_what_no_post_says(quick: Any, recipe: str) -> None:
+async def test_every_recipe_refuses_what_no_post_says(quick, recipe):
     silent = RoleLlm(GOOD | {"write": "The posts do not say.", "map": NO_FACT}, odds=(-1.0,))
     for model in (None, silent):
         reply = await answered(quick, recipe, model, "Which zeppelin sails to Bear Mountain on Christmas Eve?")
         assert reply.refused
 
 
-async def test_every_recipe_ends_with_a_real_tiny_model(quick: Any, tiny_gguf: Path) -> None:
+async def test_every_recipe_ends_with_a_real_tiny_model(quick, tiny_gguf):
     """It writes noise under the grammars: nothing of it may be shown as fact."""
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     stored = [SAYS, "Dogs travel free", "Fresh mackerel", "A ferry ticket"]
@@ -129,7 +124,7 @@ ROWS = [
         for does in list(BADLY)[:5]
     ),
     *(("mapreduce", "map", does, "direct", {"recipe"}) for does in ("gone", "slow")),
-    *(("mapreduce", "map", does, "mapreduce", set[str]()) for does in ("silent", "babble")),
+    *(("mapreduce", "map", does, "mapreduce", set()) for does in ("silent", "babble")),
     ("mapreduce", "map", "untrue fact", "mapreduce", {"write"}),
     *(("council", "judge", does, "council", {"judge"}) for does in ("gone", "slow")),
     *(("council", "parts", does, "council", {"parts"}) for does in ("gone", "slow", "silent", "babble")),
@@ -137,28 +132,26 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("recipe", "who", "does", "ends", "without"), ROWS)
-async def test_a_stage_that_fails_has_a_stand_in(
-    quick: Any, recipe: str, who: str, does: str, ends: str, without: set[str]
-) -> None:
+async def test_a_stage_that_fails_has_a_stand_in(quick, recipe, who, does, ends, without):
     play = BADLY[does]
-    model = RoleLlm(GOOD, odds=play) if who == "judge" else RoleLlm(GOOD | {who: play})  # type: ignore[arg-type]
+    model = RoleLlm(GOOD, odds=play) if who == "judge" else RoleLlm(GOOD | {who: play})
     reply = await answered(quick, recipe, model)
     assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == (ends, without, True)
 
 
 @pytest.mark.parametrize("recipe", OWN)
-async def test_a_planner_that_fails_is_done_without(quick: Any, recipe: str) -> None:
+async def test_a_planner_that_fails_is_done_without(quick, recipe):
     for does in (GONE, SLOW, "", BABBLE):
         reply = await answered(quick, recipe, RoleLlm(GOOD), planner=RoleLlm({"other": does, "hyde": "x"}))
         assert (reply.recipe, "7:30" in shown(reply)) == (recipe, True)
 
 
 @pytest.mark.parametrize("recipe", OWN)
-async def test_a_reranker_that_fails_is_done_without(quick: Any, recipe: str) -> None:
+async def test_a_reranker_that_fails_is_done_without(quick, recipe):
     class Broken:
         languages, pair_s = frozenset({"en"}), 0.001
 
-        async def scores(self, question: str, texts: list[str]) -> list[float]:
+        async def scores(self, question, texts):
             raise ModelUnavailable("The reranker broke.")
 
     reply = await answered(quick, recipe, RoleLlm(GOOD), reranker=Broken())
@@ -166,8 +159,8 @@ async def test_a_reranker_that_fails_is_done_without(quick: Any, recipe: str) ->
 
 
 @pytest.mark.parametrize("recipe", OWN)
-async def test_an_index_that_is_down_is_never_nothing_found(quick: Any, recipe: str, monkeypatch: Any) -> None:
-    def down(*_: Any) -> Any:
+async def test_an_index_that_is_down_is_never_nothing_found(quick, recipe, monkeypatch):
+    def down(*_):
         raise IndexUnavailable("The index is down.")
 
     monkeypatch.setattr(quick.rag.lexical, "search", down)
@@ -175,14 +168,12 @@ async def test_an_index_that_is_down_is_never_nothing_found(quick: Any, recipe: 
         await answered(quick, recipe, RoleLlm(GOOD))
 
 
-async def lazy(question: Any, plan: Plan, rag: Any, run: Run) -> Round:
+async def lazy(question, plan, rag, run):
     await asyncio.sleep(60)
     return Round(Plan(()), Draft())
 
 
-async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kept_back(
-    quick: Any, monkeypatch: Any
-) -> None:
+async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kept_back(quick, monkeypatch):
     monkeypatch.setattr("rag_core.answer.load_recipe", lambda name: lazy)
     reply = await answered(quick, "lazy")
     assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == ("direct", {"recipe"}, True)
@@ -192,9 +183,9 @@ async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kep
 
 @pytest.mark.parametrize(("hurried", "recipe"), [(False, "empty"), (True, "direct")])
 async def test_a_recipe_that_finds_nothing_is_followed_by_direct_only_where_it_had_no_time(
-    quick: Any, monkeypatch: Any, hurried: bool, recipe: str
-) -> None:
-    async def empty(question: Any, plan: Plan, rag: Any, run: Run) -> Round:
+    quick, monkeypatch, hurried, recipe
+):
+    async def empty(question, plan, rag, run):
         if hurried:
             await asyncio.sleep(run.left - run.after)
         return Round(Plan(()), Draft())
@@ -204,8 +195,8 @@ async def test_a_recipe_that_finds_nothing_is_followed_by_direct_only_where_it_h
     assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == (recipe, {"recipe"} if hurried else set(), hurried)
 
 
-async def test_a_sixth_recipe_is_one_file_and_one_line(quick: Any, monkeypatch: Any) -> None:
-    async def oracle(question: Any, plan: Plan, rag: Any, run: Run) -> Round:
+async def test_a_sixth_recipe_is_one_file_and_one_line(quick, monkeypatch):
+    async def oracle(question, plan, rag, run):
         key, start = PostKey(quick.harbour, 1), quick.now
         quote = Citation(key, SAYS, 0, len(SAYS), start)
         return Round(Plan(()), Draft((Sentence(SAYS, (quote,)), Sentence("It never sails.", (quote,), 0.9)), 1.0))
@@ -216,7 +207,7 @@ async def test_a_sixth_recipe_is_one_file_and_one_line(quick: Any, monkeypatch: 
     assert lacks(reply) == {"support"}  # what its post does not say went no further than the common tail
 
 
-async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
+async def test_the_stages_of_a_recipe_end_before_it_does(quick):
     """So that a stand-in is still of use."""
     long = replace(quick.rag.budgets, write=60.0, question=3.0)
     rag = replace(quick.rag, budgets=long, writer=RoleLlm({"write": SLOW}))
@@ -228,24 +219,24 @@ async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
     assert "ANSWER__SECONDS" in notebook.shortfalls[0].reason
 
 
-async def test_waiting_for_the_model_is_part_of_the_deadline_and_not_of_a_stage(quick: Any) -> None:
+async def test_waiting_for_the_model_is_part_of_the_deadline_and_not_of_a_stage(quick):
     notebook = Run(quick.rag.budgets, "direct")
 
     class Queued(RoleLlm):
-        def turn(self, reader: int, on_place: Any = None) -> Any:
+        def turn(self, reader, on_place=None):
             inner = super().turn(reader, on_place)
 
             class Turn:
-                async def __aenter__(self) -> Any:
+                async def __aenter__(self):
                     await asyncio.sleep(seconds)
                     return await inner.__aenter__()
 
-                async def __aexit__(self, *exc: Any) -> Any:
+                async def __aexit__(self, *exc):
                     return await inner.__aexit__(*exc)
 
             return Turn()
 
-    async def ask() -> str:
+    async def ask():
         async with notebook.open_session(Queued({}), 1):
             return "written"
 
@@ -258,7 +249,7 @@ async def test_waiting_for_the_model_is_part_of_the_deadline_and_not_of_a_stage(
         assert 0.5 < notebook.left < 1.0  # half of what was left
 
 
-async def test_a_careful_chat_has_its_answers_looked_over_once_more(quick: Any) -> None:
+async def test_a_careful_chat_has_its_answers_looked_over_once_more(quick):
     await save_answer_mode(quick.rag.archive, 0, AnswerMode("agent", careful=True))
     reply = await answered(quick, "auto", RoleLlm(GOOD | {"other": '{"score": 5, "missing": "", "unsupported": []}'}))
     assert (reply.recipe, "7:30" in shown(reply)) == ("agent", True)
@@ -266,7 +257,7 @@ async def test_a_careful_chat_has_its_answers_looked_over_once_more(quick: Any) 
     assert stages.index("write") < stages.index("reflect") < stages.index("cite")
 
 
-async def test_the_council_asks_again_for_what_is_left_open(quick: Any) -> None:
+async def test_the_council_asks_again_for_what_is_left_open(quick):
     open_part = '{"parts": [{"state": "FULLY", "ask": ""}, {"state": "NOT", "ask": "What does a ferry ticket cost?"}]}'
     model = RoleLlm(GOOD | {"parts": open_part, "write": [WRITTEN] * 2 + ["A ferry ticket costs twelve euros. [2]"]},
                  odds=(2.0, -3.0))  # fmt: skip
@@ -276,12 +267,12 @@ async def test_the_council_asks_again_for_what_is_left_open(quick: Any) -> None:
     assert len(reply.posts()) == 2
 
 
-async def test_the_council_asks_again_only_where_the_question_looks(quick: Any, make_post: Any) -> None:
+async def test_the_council_asks_again_only_where_the_question_looks(quick, make_post):
     await quick.keep(make_post(7, "A sauna ticket costs ninety roubles.", chat=quick.kiln))
     open_part = '{"parts": [{"state": "NOT", "ask": "What does a sauna ticket cost?"}]}'
     real = quick.rag.plan
 
-    def plan(question: Any, known: Any) -> Any:
+    def plan(question, known):
         bounds = {"channels": frozenset({quick.harbour})} if question.text == QUESTION else {}
         return replace(real(question, known), **bounds)
 
@@ -297,23 +288,23 @@ class Slow(RoleLlm):
 
     begun = 0
 
-    async def choose_reply(self, prompt: Any, *given: Any) -> Any:
+    async def choose_reply(self, prompt, *given):
         if detect_purpose(prompt) == "map":
             self.begun += 1
             await asyncio.sleep(0.8)
         return await super().choose_reply(prompt, *given)
 
 
-async def test_no_further_post_is_read_where_the_question_has_no_time_for_it(quick: Any) -> None:
+async def test_no_further_post_is_read_where_the_question_has_no_time_for_it(quick):
     model, long = Slow(GOOD), replace(quick.rag.budgets, map=60.0, question=1.5)
     await answered(quick, "mapreduce", model, budgets=long)
     assert model.begun == 1
 
 
-async def test_a_reader_who_does_not_wait_says_nothing_about_a_recipe(quick: Any, monkeypatch: Any) -> None:
+async def test_a_reader_who_does_not_wait_says_nothing_about_a_recipe(quick, monkeypatch):
     begun = asyncio.Event()
 
-    async def endless(question: Any, plan: Plan, rag: Any, run: Run) -> Round:
+    async def endless(question, plan, rag, run):
         begun.set()
         return await lazy(question, plan, rag, run)
 
@@ -328,13 +319,13 @@ async def test_a_reader_who_does_not_wait_says_nothing_about_a_recipe(quick: Any
     assert span.error == "CancelledError"
 
 
-async def test_the_council_keeps_what_its_judge_puts_above_the_bar(quick: Any) -> None:
+async def test_the_council_keeps_what_its_judge_puts_above_the_bar(quick):
     await answered(quick, "council", RoleLlm(GOOD, odds=(3.0, -3.0)))
     (judged,) = [span.counts for span in quick.runs[-1].spans if span.stage == "judge"]
     assert (judged["judged"], judged["kept"], judged["bar"]) == (2, 1, -1.5)
 
 
-async def test_facts_are_all_that_the_reducing_model_reads(quick: Any) -> None:
+async def test_facts_are_all_that_the_reducing_model_reads(quick):
     model = RoleLlm(GOOD)
     await answered(quick, "mapreduce", model)
     (reduced,) = [prompt for prompt in model.asked if detect_purpose(prompt) == "write"]
@@ -343,7 +334,7 @@ async def test_facts_are_all_that_the_reducing_model_reads(quick: Any) -> None:
     assert model.calls.count("map") <= 5
 
 
-async def test_a_slow_model_is_not_asked_to_put_the_facts_in_other_words(quick: Any) -> None:
+async def test_a_slow_model_is_not_asked_to_put_the_facts_in_other_words(quick):
     model = RoleLlm(GOOD)
     model.rates = TokenRates(prefill=29, decode=7.4)  # a model of 1.5 B on one core, measured
     quick.rag = replace(quick.rag, budgets=Budgets(map=300, question=600))
@@ -353,7 +344,7 @@ async def test_a_slow_model_is_not_asked_to_put_the_facts_in_other_words(quick: 
     assert (reply.recipe, lacks(reply)) == ("mapreduce", set())
 
 
-async def test_an_answer_about_something_else_is_flagged(quick: Any) -> None:
+async def test_an_answer_about_something_else_is_flagged(quick):
     fact = '{"relevant": true, "facts": ["Fresh mackerel is sold on the quay on Fridays."]}'
     model = RoleLlm(GOOD | {"map": fact, "write": "Fresh mackerel is sold on the quay on Fridays. [1]"})
     far = "Does the quay of Zanzibar exhibit silver zeppelins, golden elephants and marble pyramids?"
@@ -362,18 +353,18 @@ async def test_an_answer_about_something_else_is_flagged(quick: Any) -> None:
     assert (near.confidence, lacks(near)) == (1.0, set())
 
 
-async def test_the_agent_looks_twice_where_it_found_little_and_at_most_twice(quick: Any, monkeypatch: Any) -> None:
+async def test_the_agent_looks_twice_where_it_found_little_and_at_most_twice(quick, monkeypatch):
     far = "Which zeppelin sails to Bear Mountain on Christmas Eve?"
     for text, rounds in ((QUESTION, 1), (far, 2)):
         await answered(quick, "agent", None, text)
         assert [span.stage for span in quick.runs[-1].spans].count("extract") == rounds
 
 
-async def test_what_the_agents_first_round_found_stands_where_the_second_fails(quick: Any, monkeypatch: Any) -> None:
+async def test_what_the_agents_first_round_found_stands_where_the_second_fails(quick, monkeypatch):
     far, real, calls = "Which zeppelin sails to Bear Mountain on Christmas Eve?", quick.rag.lexical.search, 0
     enough = 10**6
 
-    def search(*given: Any) -> Any:
+    def search(*given):
         nonlocal calls
         calls += 1
         if calls > enough:

@@ -1,10 +1,7 @@
 """Settings and plan fields that were once read and thrown away: each of them changes what is done."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from scripted_model import FakeLlm
@@ -24,28 +21,26 @@ from rag_core.settings import LlmSettings
 TICKET = "How much does a ferry ticket cost to the island?"
 
 
-def reply(k: int, fusion: str) -> str:
+def reply(k, fusion):
     return json.dumps(
         {"normalized_queries": ["ferry fare", "price of the crossing", "boat ticket"], "must_phrases": [],
          "should_phrases": [], "metadata_filters": None, "k_per_query": k, "fusion": fusion}
     )  # fmt: skip
 
 
-async def test_the_models_k_and_fusion_are_obeyed(
-    library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, diversified = list[int](), list[int]()
+async def test_the_models_k_and_fusion_are_obeyed(library, make_post, monkeypatch):
+    asked, diversified = [], []
     own, each, diverse = search.search_lexical, library.rag.lexical.search_each, search.diversify_hits
 
-    async def counted_own(query: Any, only: Any, n: int, *rest: Any) -> Any:
+    async def counted_own(query, only, n, *rest):
         asked.append(n)
         return await own(query, only, n, *rest)
 
-    def counted(queries: Any, only: Any, n: int) -> Any:
+    def counted(queries, only, n):
         asked.append(n)
         return each(queries, only, n)
 
-    async def measured(fused: Any, *rest: Any) -> Any:
+    async def measured(fused, *rest):
         diversified.append(len(fused))
         return await diverse(fused, *rest)
 
@@ -67,7 +62,7 @@ async def test_the_models_k_and_fusion_are_obeyed(
     assert without <= 5 < with_mmr  # rrf alone: the best by rank are kept, and none is dropped for being alike
 
 
-async def test_mapreduce_plans_in_keywords_and_makes_at_most_two_calls_and_one_a_post(library: Any) -> None:
+async def test_mapreduce_plans_in_keywords_and_makes_at_most_two_calls_and_one_a_post(library):
     model = FakeLlm(
         '{"keywords": ["ferry", "ticket"], "filters": null}',
         *['{"relevant": true, "facts": ["A ferry ticket costs twelve euros."]}'] * 5,
@@ -82,7 +77,7 @@ async def test_mapreduce_plans_in_keywords_and_makes_at_most_two_calls_and_one_a
 
 
 @pytest.mark.parametrize("recipe", ["council", "react", "careful"])
-def test_a_recipe_fits_where_each_call_ends_in_its_stage_and_all_in_the_question(recipe: str) -> None:
+def test_a_recipe_fits_where_each_call_ends_in_its_stage_and_all_in_the_question(recipe):
     slow, quick = TokenRates(prefill=29, decode=7.4), TokenRates(prefill=2000, decode=60)
     assert not fits_budgets(recipe, slow, Budgets())
     assert fits_budgets(recipe, quick, Budgets()) and fits_budgets(recipe, None, Budgets())
@@ -91,7 +86,7 @@ def test_a_recipe_fits_where_each_call_ends_in_its_stage_and_all_in_the_question
     assert fits_budgets(recipe, slow, replace(long, question=900))
 
 
-async def test_a_models_sentence_must_hold_to_the_threshold_that_is_set(library: Any) -> None:
+async def test_a_models_sentence_must_hold_to_the_threshold_that_is_set(library):
     """Half of the words are the post's: kept at 0.5, dropped at 0.9."""
     said = "A ferry ticket costs twelve euros, reportedly, sailors whisper.[1]"
     shown = {}
@@ -117,8 +112,8 @@ async def test_a_models_sentence_must_hold_to_the_threshold_that_is_set(library:
     ],
 )
 async def test_a_model_is_loaded_at_the_start_where_memory_is_free_else_by_its_first_turn(
-    tiny_gguf: Any, monkeypatch: pytest.MonkeyPatch, warm: bool | None, free: int | None, loaded: bool
-) -> None:
+    tiny_gguf, monkeypatch, warm, free, loaded
+):
     monkeypatch.setattr(local, "check_memory_fits", lambda *given: None)
     monkeypatch.setattr(local, "measure_free_memory", lambda: free)
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1, warm=warm))
@@ -131,7 +126,7 @@ async def test_a_model_is_loaded_at_the_start_where_memory_is_free_else_by_its_f
         await model.close()
 
 
-def test_a_reader_is_told_what_a_tool_does() -> None:
+def test_a_reader_is_told_what_a_tool_does():
     view = ProgressView(get_translator("en"))
     told = []
     for stage in ("step", "tool.search", "tool.calculate", "parts", "tool.open", "verify"):

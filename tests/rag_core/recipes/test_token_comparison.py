@@ -1,24 +1,19 @@
 """The preview compares tokens as the answer does, and no search of a question compares a post again."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bot.cli.folder import catch_up_indexes
-from rag_core import Engine, Question, RagSettings, Viewer, open_engine, recipe_steps
+from rag_core import Question, RagSettings, Viewer, open_engine, recipe_steps
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import widen_plan
 from rag_core.recipe_steps import extract_from_hits, report_extract
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run
 from rag_core.storage import channels, posts
-from rag_core.types import Channel, Draft, Visibility
+from rag_core.types import Channel, Visibility
 
 CHAT = -1001
 TEXTS = (
@@ -30,13 +25,13 @@ ASKED = Question("How much is a ferry ticket?", "en", datetime(2025, 6, 1, tzinf
 
 
 class CountingEmbedder:
-    def __init__(self, embedder: Any) -> None:
-        self._embedder, self.compared, self.fails = embedder, list[str](), False
+    def __init__(self, embedder):
+        self._embedder, self.compared, self.fails = embedder, [], False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self._embedder, name)
 
-    async def compare(self, question: str, texts: Sequence[str]) -> Any:
+    async def compare(self, question, texts):
         self.compared += texts
         if self.fails:
             raise ModelUnavailable("It cannot be read.")
@@ -44,7 +39,7 @@ class CountingEmbedder:
 
 
 @pytest.fixture
-async def rag(tmp_path: Path, multilingual_model: Path, make_post: Any) -> AsyncIterator[Engine]:
+async def rag(tmp_path, multilingual_model, make_post):
     models = {"embedder": "e5-small-centred", "dir": multilingual_model.parent}
     async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}, "models": models})) as opened:
         await channels.save_channel(opened.archive, Channel(CHAT, "Harbour", visibility=Visibility.PUBLIC))
@@ -54,13 +49,13 @@ async def rag(tmp_path: Path, multilingual_model: Path, make_post: Any) -> Async
         yield replace(opened, dense=replace(opened.dense, embedder=CountingEmbedder(opened.dense.embedder)))
 
 
-async def test_preview_and_second_search_compare_each_post_once(rag: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    previews, ranked = list[Draft](), list[dict[int, float]]()
+async def test_preview_and_second_search_compare_each_post_once(rag, monkeypatch):
+    previews, ranked = [], []
 
-    async def keep(draft: Draft) -> None:
+    async def keep(draft):
         previews.append(draft)
 
-    def rank(question: Any, plan: Any, evidence: Any, rag: Any) -> Any:
+    def rank(question, plan, evidence, rag):
         ranked.append({number: one.post for number, one in evidence.similarities.items()})
         return ranking(question, plan, evidence, rag)
 
@@ -75,12 +70,12 @@ async def test_preview_and_second_search_compare_each_post_once(rag: Engine, mon
     await extract_from_hits(ASKED, widen_plan(plan), hits[::-1], rag, run)
     assert previews[-1].sentences == draft.sentences
     assert [len(one) for one in ranked] == [1, *[len(hits)] * 3]
-    compared = rag.dense.embedder.compared  # type: ignore[union-attr]
+    compared = rag.dense.embedder.compared
     assert sorted(compared) == sorted(hit.passage.text for hit in hits)
 
 
-async def test_a_comparison_that_fails_is_not_tried_again(rag: Engine) -> None:
-    rag.dense.embedder.fails = True  # type: ignore[union-attr]
+async def test_a_comparison_that_fails_is_not_tried_again(rag):
+    rag.dense.embedder.fails = True
     run, plan = Run(rag.budgets, "direct"), rag.plan(ASKED, {})
     hits = await search_passages(plan, ASKED, rag, run)
     for _ in range(2):

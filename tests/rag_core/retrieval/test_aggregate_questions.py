@@ -1,22 +1,18 @@
 """Questions about the posts themselves are answered exactly: held against a plain search through the raw texts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer
 from ingest.json_export import ImportOptions
-from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
@@ -36,12 +32,12 @@ class Raw:
 
 
 @pytest.fixture
-async def rag(tmp_path: Path) -> AsyncIterator[Engine]:
+async def rag(tmp_path):
     async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
         yield rag
 
 
-async def official(rag: Engine, data: Path) -> dict[PostKey, Raw]:
+async def official(rag, data):
     names = {"MinEconomyrf": -1001, "nalog_gov_ru": -1002}
     for name, chat in names.items():
         await channels.save_channel(rag.archive, Channel(chat, name, name, visibility=Visibility.PUBLIC))
@@ -55,7 +51,7 @@ async def official(rag: Engine, data: Path) -> dict[PostKey, Raw]:
     return found
 
 
-async def samples(rag: Engine, root: Path) -> dict[PostKey, Raw]:
+async def samples(rag, root):
     found = {}
     folder = root / "bot" / "sandbox" / "channels"
     for about in json.loads((folder / "channels.json").read_text("utf-8")):
@@ -70,10 +66,10 @@ async def samples(rag: Engine, root: Path) -> dict[PostKey, Raw]:
     return found
 
 
-def truth(asked: dict[str, Any], raws: dict[PostKey, Raw]) -> dict[PostKey, Raw]:
+def truth(asked, raws):
     """The posts that a question is about, by its forms and its days."""
 
-    def fits(raw: Raw) -> bool:
+    def fits(raw):
         text, day = raw.text.lower().replace("ё", "е"), raw.date.date().isoformat()
         return (
             all(re.search(rf"(?<!\w)(?:{form})(?!\w)", text) for form in asked["forms"])
@@ -86,7 +82,7 @@ def truth(asked: dict[str, Any], raws: dict[PostKey, Raw]) -> dict[PostKey, Raw]
     return {key: raw for key, raw in raws.items() if fits(raw)}
 
 
-def right(asked: dict[str, Any], reply: Answer, about: dict[PostKey, Raw]) -> bool:
+def right(asked, reply, about):
     cited = [citation.post for sentence in reply.sentences for citation in sentence.citations]
     if not about:
         return reply.refused
@@ -106,7 +102,7 @@ def right(asked: dict[str, Any], reply: Answer, about: dict[PostKey, Raw]) -> bo
     return shown == sorted(shown)
 
 
-def lists_the_day(reply: Answer, about: dict[PostKey, Raw]) -> bool:
+def lists_the_day(reply, about):
     """Whether dated lines, newest first, have one post each; the number follows where they are not all."""
     *lines, last = reply.sentences
     total = re.match(r"(\d+) пост", last.text.replace("\u00a0", " "))
@@ -124,9 +120,7 @@ def lists_the_day(reply: Answer, about: dict[PostKey, Raw]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-async def test_of_sixty_questions_at_least_57_are_answered_exactly(
-    rag: Engine, shared_data: Path, root: Path, tmp_path: Path
-) -> None:
+async def test_of_sixty_questions_at_least_57_are_answered_exactly(rag, shared_data, root, tmp_path):
     questions = json.loads((HERE / "about_posts.json").read_text("utf-8"))
     assert len(questions) == 60
     wrong = []
@@ -139,7 +133,7 @@ async def test_of_sixty_questions_at_least_57_are_answered_exactly(
     assert len(wrong) <= 60 - LEAST_RIGHT, "\n".join(wrong)
 
 
-async def asked_of(rag: Engine, questions: list[dict[str, Any]], data: str, raws: dict[PostKey, Raw]) -> list[str]:
+async def asked_of(rag, questions, data, raws):
     """The questions that are answered wrongly, with what was said."""
     await LexicalIndexer(rag.archive, rag.lexical).catch_up()
     viewer, wrong = Viewer(1, frozenset(await channels.load_channels(rag.archive))), []

@@ -1,11 +1,6 @@
 """Search by words and by meaning; what is deleted or suspected is found by neither, from that moment on."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +14,7 @@ from rag_core.retrieval.search import search_dense, search_lexical, search_passa
 from rag_core.run import Run
 from rag_core.storage import posts
 from rag_core.storage.posts import fetch_passages
-from rag_core.types import Hit, PostKey, SearchFilter
+from rag_core.types import PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +23,7 @@ FERRY = "When does the ferry to Owl Island leave?"
 
 
 @pytest.fixture
-async def hybrid(tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any) -> AsyncIterator[Any]:
+async def hybrid(tmp_path, open_library, offline_models, make_post):
     """A library searched by words and by meaning."""
     async with open_library(tmp_path / "data", models={"dir": offline_models.parent}) as library:
         texts = {
@@ -48,13 +43,13 @@ async def hybrid(tmp_path: Path, open_library: Any, offline_models: Path, make_p
         yield library
 
 
-async def hits(library: Any, text: str, **who: Any) -> tuple[Hit, ...]:
+async def hits(library, text, **who):
     question = library.question(text, **who)
     run = Run(library.rag.budgets, "test")
     return await search_passages(plan_by_rules(question), question, library.rag, run)
 
 
-async def test_meaning_finds_what_words_do_not_and_only_what_the_asker_may_read(hybrid: Any) -> None:
+async def test_meaning_finds_what_words_do_not_and_only_what_the_asker_may_read(hybrid):
     found = await hits(hybrid, "Can I buy seafood somewhere?")
     assert found[0].passage.key == PostKey(hybrid.harbour, 2)
     assert found[0].leg == "dense"
@@ -67,9 +62,7 @@ async def test_meaning_finds_what_words_do_not_and_only_what_the_asker_may_read(
     assert [hit.passage.key.chat_id for hit in inside] == [hybrid.safe]
 
 
-async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(
-    tmp_path: Path, open_library: Any, make_post: Any
-) -> None:
+async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(tmp_path, open_library, make_post):
     wanted = {"dir": tmp_path / "models", "embedder": "multilingual-e5-small"}
     async with open_library(tmp_path / "data", models=wanted) as library:
         await library.keep(make_post(1, "The ferry leaves at seven.", chat=library.harbour))
@@ -79,12 +72,11 @@ async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(
     assert "citegram models pull" in given.shortfalls[0].reason
 
 
-def test_auto_takes_what_was_pulled_and_none_takes_nothing(offline_models: Path, tmp_path: Path) -> None:
+def test_auto_takes_what_was_pulled_and_none_takes_nothing(offline_models, tmp_path):
     pulled = tmp_path / "pulled"
     pulled.mkdir()
     (pulled / offline_models.name).symlink_to(offline_models)
     row = select_model(ModelRole.EMBEDDER, "auto", pulled)
-    assert row is not None
     assert row.name == "minilm-navec"
     assert select_model(ModelRole.EMBEDDER, "auto", tmp_path) is None
     assert select_model(ModelRole.EMBEDDER, "none", pulled) is None
@@ -92,7 +84,7 @@ def test_auto_takes_what_was_pulled_and_none_takes_nothing(offline_models: Path,
         select_model(ModelRole.EMBEDDER, "no-such-model", pulled)
 
 
-async def legs(library: Any) -> dict[str, bool]:
+async def legs(library):
     """Which legs name the post, and whether its text is fetched."""
     only = SearchFilter(frozenset({library.harbour}))
     words = [place for place, _ in await search_lexical(FERRY, only, 10, library.rag)]
@@ -104,9 +96,9 @@ async def legs(library: Any) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("way", ["admin", "suspected"])
-async def test_it_is_gone_at_once_and_leaves_both_indexes(hybrid: Any, way: str) -> None:
+async def test_it_is_gone_at_once_and_leaves_both_indexes(hybrid, way):
     assert await legs(hybrid) == {"words": True, "meaning": True, "fetched": True}
-    key: PostKey = hybrid.ferry.key
+    key = hybrid.ferry.key
     marked = posts.mark_posts_suspected(hybrid.rag.archive, [key]) if way == "suspected" else None
     await (marked or posts.mark_posts_deleted(hybrid.rag.archive, [key], how=way))
     assert await legs(hybrid) == {"words": True, "meaning": True, "fetched": False}
@@ -119,7 +111,7 @@ async def test_it_is_gone_at_once_and_leaves_both_indexes(hybrid: Any, way: str)
     assert await legs(hybrid) == {"words": False, "meaning": False, "fetched": False}
 
 
-async def test_what_is_cleared_or_edited_is_back_in_both(hybrid: Any, make_post: Any) -> None:
+async def test_what_is_cleared_or_edited_is_back_in_both(hybrid, make_post):
     key, archive = hybrid.ferry.key, hybrid.rag.archive
     edited = make_post(1, f"{hybrid.ferry.text} Daily.", chat=key.chat_id, edited=hybrid.ferry.date + timedelta(1))
     for back in ("cleared", "edited"):

@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from scripted_model import FakeLlm
@@ -16,7 +12,6 @@ from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run
 from rag_core.settings import LlmSettings
-from rag_core.types import Plan
 
 pytestmark = pytest.mark.slow
 
@@ -24,19 +19,19 @@ QUESTION = "Which zeppelin sails on Christmas Eve?"
 MADE_UP = "The ferry to Owl Island leaves from pier four every morning, and dogs travel free."
 
 
-async def imagined(library: Any, model: Any, text: str = "When does the boat leave?") -> str:
+async def imagined(library, model, text="When does the boat leave?"):
     notebook = Run(library.rag.budgets, "direct")
     return await notebook.require("hyde", write_hypothetical_post(library.question(text), model, notebook))
 
 
-async def test_the_made_up_post_is_one_clean_line(library: Any) -> None:
+async def test_the_made_up_post_is_one_clean_line(library):
     said = f"<think>Hm</think> {MADE_UP}\n<|im_end|>"
     assert await imagined(library, FakeLlm(said)) == MADE_UP
     assert len(await imagined(library, FakeLlm("boat " * 500))) <= 280
     assert await imagined(library, FakeLlm("")) == ""
 
 
-async def test_a_real_model_can_only_write_a_line(library: Any, tiny_gguf: Path) -> None:
+async def test_a_real_model_can_only_write_a_line(library, tiny_gguf):
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     try:
         for text in ("When does the boat leave?", "Когда отходит паром?", "🦉" * 300):
@@ -48,8 +43,8 @@ async def test_a_real_model_can_only_write_a_line(library: Any, tiny_gguf: Path)
 
 
 async def test_a_second_round_also_looks_for_what_a_made_up_post_is_like(
-    tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any
-) -> None:
+    tmp_path, open_library, offline_models, make_post
+):
     async with open_library(tmp_path, models={"dir": offline_models.parent}) as library:
         library.rag.rounds = 2
         others = [make_post(n, f"The zeppelin of Mr {n} sails on a windy day.", chat=library.harbour) for n in range(9)]
@@ -67,14 +62,14 @@ async def test_a_second_round_also_looks_for_what_a_made_up_post_is_like(
         assert ("hyde", "The model went away.") in [(s.stage, s.reason) for s in failed.shortfalls]
 
 
-async def place_of(library: Any, plan: Plan) -> int:
+async def place_of(library, plan):
     """At which place the post is found that is like the made-up one."""
     notebook = Run(library.rag.budgets, "direct")
     hits = await search_passages(plan, library.question(QUESTION), library.rag, notebook)
     return [hit.passage.key.message_id for hit in hits].index(20)
 
 
-async def test_a_covered_question_needs_no_made_up_post(library: Any) -> None:
+async def test_a_covered_question_needs_no_made_up_post(library):
     library.rag = replace(library.rag, writer=FakeLlm("The posts do not say."))
     await library.ask("How much does a ferry ticket cost?")
     assert "hyde" not in [span.stage for span in library.runs[-1].spans]

@@ -1,20 +1,16 @@
 """Who or what a name stands for: posts that say it, else the first that names it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
-from rag_core.types import Answer, Certainty
+from rag_core.types import Certainty
 
 
-def lines(answer: Answer) -> list[str]:
+def lines(answer):
     return [sentence.text for sentence in answer.sentences]
 
 
 @pytest.fixture
-async def named(library: Any, make_post: Any) -> Any:
+async def named(library, make_post):
     texts = (
         "Pixel ate the rota again.",
         "Pixel is the harbour cat, eleven years old.",
@@ -43,21 +39,19 @@ MENDING = "Новое слово у пристани: «Чинильня». Ра
         ("что за чинильня", MENDING, Certainty.PROBABLE),  # a first mention
     ],
 )  # fmt: skip
-async def test_what_says_it_in_so_many_words_is_sure(
-    named: Any, question: str, line: str, certainty: Certainty | None
-) -> None:
+async def test_what_says_it_in_so_many_words_is_sure(named, question, line, certainty):
     answer = await named.ask(question)
     assert lines(answer)[0] == line
     assert certainty is None or answer.certainty is certainty
 
 
-async def test_a_name_that_no_post_of_the_viewer_has_is_not_defined(named: Any) -> None:
+async def test_a_name_that_no_post_of_the_viewer_has_is_not_defined(named):
     assert (await named.ask("who is Barnabas Quill?")).refused
     answer = await named.ask("who is Pixel?", see=(named.kiln,))
     assert not any("Pixel" in line for line in lines(answer))
 
 
-async def test_what_has_changed_since_comes_first_and_is_not_sure(named: Any, make_post: Any) -> None:
+async def test_what_has_changed_since_comes_first_and_is_not_sure(named, make_post):
     told = (
         "Otto is our chairman, elected for two years.",
         "Sadly Otto is no longer chairman.",
@@ -68,6 +62,6 @@ async def test_what_has_changed_since_comes_first_and_is_not_sure(named: Any, ma
     assert (lines(answer), answer.certainty) == ([told[1], told[0]], Certainty.PROBABLE)
 
 
-async def test_a_common_word_is_a_question_like_any_other(named: Any, make_post: Any) -> None:
+async def test_a_common_word_is_a_question_like_any_other(named, make_post):
     await named.keep(make_post(410, "Coming (we hope) on Friday: the brass band.", chat=named.harbour, days=230))
     assert (await named.ask("who is coming")).certainty is not Certainty.SURE

@@ -1,25 +1,21 @@
 """Digests of a period: one line for a subject, and over real channels no two lines of one event."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sample_sizes import choose_size
 
 from ingest.copies import CopyIndexer
-from rag_core.retrieval.digests import MAX_DIGEST_LINES, DigestLine, build_period_digest
+from rag_core.retrieval.digests import MAX_DIGEST_LINES, build_period_digest
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Post, PostKey
 
 MONDAY = datetime(2024, 11, 18, tzinfo=UTC)
 
 
-async def save(archive: Archive, written: list[Post]) -> None:
+async def save(archive, written):
     for chat in {post.key.chat_id for post in written}:
         await channels.save_channel(archive, Channel(chat, f"Channel {chat}", f"channel{-chat}"))
     await posts.save_posts(archive, written, source="test")
@@ -27,17 +23,17 @@ async def save(archive: Archive, written: list[Post]) -> None:
 
 
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+async def archive(tmp_path):
     archive = await Archive.open(tmp_path)
     yield archive
     await archive.close()
 
 
-async def digest(archive: Archive, *chats: int) -> list[DigestLine]:
+async def digest(archive, *chats):
     return await build_period_digest(archive, chats, MONDAY, MONDAY + timedelta(days=7))
 
 
-async def test_further_posts_about_a_subject_are_counted_and_not_quoted(archive: Archive) -> None:
+async def test_further_posts_about_a_subject_are_counted_and_not_quoted(archive):
     texts = [
         "The bridge over the Drava at Mlinska is closed after a barge hit its pillar. Divers look at it today.",
         "The harbour library opens a reading room for children on the second floor next to the atlas hall.",
@@ -59,7 +55,7 @@ async def test_further_posts_about_a_subject_are_counted_and_not_quoted(archive:
     )
 
 
-async def test_no_news_has_no_line_and_a_subject_counts_all_its_channels(archive: Archive) -> None:
+async def test_no_news_has_no_line_and_a_subject_counts_all_its_channels(archive):
     texts = {
         (-1001, 0): "Rates of the harbour exchange today: a crown costs 97 pence, a florin 12 pence.",
         (-1001, 1): "Rates of the harbour exchange today: a crown costs 98 pence, a florin 14 pence.",
@@ -86,7 +82,7 @@ async def test_no_news_has_no_line_and_a_subject_counts_all_its_channels(archive
     assert {(line.post.key.message_id, line.channels, line.changed) for line in alone} == {(7, 1, True), (6, 1, False)}
 
 
-async def test_a_heading_of_every_post_is_no_column_and_columns_alone_are_shown(archive: Archive) -> None:
+async def test_a_heading_of_every_post_is_no_column_and_columns_alone_are_shown(archive):
     events = ("The ferry pier closes for repairs until Monday.", "A walrus sleeps beside the fish market of the port.")
     written = [
         *(
@@ -105,7 +101,7 @@ async def test_a_heading_of_every_post_is_no_column_and_columns_alone_are_shown(
 
 
 @pytest.mark.slow
-async def test_lines_of_real_weeks_are_of_that_week_and_differ(shared_data: Path, archive: Archive) -> None:
+async def test_lines_of_real_weeks_are_of_that_week_and_differ(shared_data, archive):
     folder = shared_data / "tg_ru_news"
     weeks = [MONDAY + timedelta(days=7 * n) for n in range(2)]
     with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as file:

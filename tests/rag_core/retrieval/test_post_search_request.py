@@ -1,18 +1,15 @@
 """What a /search request asks for, and what of a text matches it."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, date, datetime
 from itertools import pairwise
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.retrieval.post_search import SearchRequest, TextMatcher, parse_search_request, select_snippet
+from rag_core.retrieval.post_search import TextMatcher, parse_search_request, select_snippet
 from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Channel, Question, Viewer
 
@@ -25,11 +22,11 @@ KNOWN = {
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
 
-def looked_for(text: str, now: datetime = NOW) -> SearchRequest:
+def looked_for(text, now=NOW):
     return parse_search_request(Question(text, "ru", now, Viewer(1, frozenset({HARBOUR, KILN}))), KNOWN)
 
 
-def days(found: SearchRequest) -> tuple[date | None, date | None]:
+def days(found):
     plan = found.plan
     return (plan.since and plan.since.date(), plan.until and plan.until.date())
 
@@ -49,15 +46,13 @@ def days(found: SearchRequest) -> tuple[date | None, date | None]:
         ("новости", "новости", (), None, None),
     ],
 )
-def test_times_and_channels_are_told_from_the_words(
-    text: str, words: str, filters: tuple[str, ...], since: date | None, until: date | None
-) -> None:
+def test_times_and_channels_are_told_from_the_words(text, words, filters, since, until):
     found = looked_for(text)
     assert (found.words, found.filters, days(found)) == (words, filters, (since, until))
     assert bool(found.plan.queries) == bool(words)
 
 
-def test_titles_channels_and_what_is_beside_the_text_are_filters() -> None:
+def test_titles_channels_and_what_is_beside_the_text_are_filters():
     found = looked_for("«Первый в августе» в августе")  # a title in quotes is no time
     assert (found.words, found.filters, found.plan.must) == (
         "«Первый в августе»",
@@ -73,19 +68,19 @@ def test_titles_channels_and_what_is_beside_the_text_are_filters() -> None:
     assert (found.words, found.beside, found.plan.authors) == ("ferry", ("posts by Tamara",), ("Tamara",))
 
 
-def test_a_channel_that_the_asker_may_not_read_is_a_word_like_any_other() -> None:
+def test_a_channel_that_the_asker_may_not_read_is_a_word_like_any_other():
     known, unknown = looked_for("padlock @crew_only"), looked_for("padlock @no_such_one")
     assert known.plan.channels is unknown.plan.channels is None
     assert (known.words, unknown.words) == ("padlock @crew_only", "padlock @no_such_one")
 
 
-def test_nothing_that_can_be_found_is_no_search() -> None:
+def test_nothing_that_can_be_found_is_no_search():
     for text in ("", "и в на", "🔥🔥", "the of", "?!", "«»", "##"):
         found = looked_for(text)
         assert (found.words, found.filters, found.plan.queries) == ("", (), ())
 
 
-def test_yesterday_is_that_of_the_asker() -> None:
+def test_yesterday_is_that_of_the_asker():
     late = datetime(2026, 3, 14, 22, 30, tzinfo=UTC)
     assert days(looked_for("вчера", late)) == (date(2026, 3, 13), date(2026, 3, 14))
     there = looked_for("вчера", late.astimezone(ZoneInfo("Europe/Moscow")))
@@ -93,7 +88,7 @@ def test_yesterday_is_that_of_the_asker() -> None:
 
 
 @given(st.text(max_size=300) | st.text('ab@#«»"“” ёЁİ вчера harbour_news from since 2024.-', max_size=80))
-def test_any_text_gives_words_that_can_be_searched_or_filters_or_nothing(text: str) -> None:
+def test_any_text_gives_words_that_can_be_searched_or_filters_or_nothing(text):
     found = looked_for(text)
     assert bool(found.words) == bool(found.plan.queries)
     assert not found.words or (tokenize(found.words) and found.plan.queries[0] == found.words)
@@ -101,7 +96,7 @@ def test_any_text_gives_words_that_can_be_searched_or_filters_or_nothing(text: s
     assert found.plan.channels is None or found.plan.channels <= {HARBOUR, KILN}
 
 
-def shown(words: str, text: str, phrases: tuple[str, ...] = ()) -> list[str]:
+def shown(words, text, phrases=()):
     return [text[spot.start : spot.end] for spot in TextMatcher.of(words, phrases).within(text)]
 
 
@@ -116,11 +111,11 @@ def shown(words: str, text: str, phrases: tuple[str, ...] = ()) -> list[str]:
         ("the of", "the end of it", []),
     ],
 )
-def test_words_are_found_in_their_forms(words: str, text: str, found: list[str]) -> None:
+def test_words_are_found_in_their_forms(words, text, found):
     assert shown(words, text) == found
 
 
-def test_a_phrase_is_found_signs_and_stress_marks_aside() -> None:
+def test_a_phrase_is_found_signs_and_stress_marks_aside():
     text = "Паром уходит. Паро́м, уходит! Паромы уходят, а паром не уходит."
     assert shown("паром уходит", text, ("паром уходит",))[:2] == ["Паром уходит", "Паро́м, уходит"]
     assert not TextMatcher.of("пар", ("пар",)).phrases_in("паром")
@@ -136,18 +131,18 @@ def test_a_phrase_is_found_signs_and_stress_marks_aside() -> None:
         ("island ferry", (), "Ferries to the mainland", False),
     ],
 )  # fmt: skip
-def test_all_words_and_phrases_have_to_stand_there(words: str, phrases: Any, text: str, whole: bool) -> None:
+def test_all_words_and_phrases_have_to_stand_there(words, phrases, text, whole):
     assert TextMatcher.of(words, phrases).all_in(text) is whole
 
 
-def test_a_text_full_of_stress_marks_takes_no_longer() -> None:
+def test_a_text_full_of_stress_marks_takes_no_longer():
     text = ("а" + "\u0301" * 60) * 60
     began = time.perf_counter()
     assert not TextMatcher.of("а б", ("а а а а а а б",)).phrases_in(text)
     assert time.perf_counter() - began < 0.5
 
 
-def test_the_piece_shown_holds_the_most_of_the_words_and_begins_and_ends_with_a_word() -> None:
+def test_the_piece_shown_holds_the_most_of_the_words_and_begins_and_ends_with_a_word():
     text = f"{'ferry first ' * 5}{'something else ' * 40}the ferry to Owl Island leaves{' and so on' * 40}"
     spots = TextMatcher.of("ferry island").within(text)
     start, end = select_snippet(text, spots, 100)
@@ -158,7 +153,7 @@ def test_the_piece_shown_holds_the_most_of_the_words_and_begins_and_ends_with_a_
 
 
 @given(st.text("аб \u0301ё𝗳İ#«x", max_size=120), st.text("аб ё#x", max_size=12), st.integers(1, 50))
-def test_places_are_in_the_text_in_order_and_the_piece_is_short_enough(text: str, words: str, longest: int) -> None:
+def test_places_are_in_the_text_in_order_and_the_piece_is_short_enough(text, words, longest):
     assert len(fold_case(text)) == len(text)
     spots = TextMatcher.of(words, (words,) if words.strip() else ()).within(text)
     assert all(0 <= spot.start < spot.end <= len(text) for spot in spots)

@@ -1,11 +1,7 @@
 """Reranking by a cross-encoder; and by features: the newest post with the wanted kind of answer comes first."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -17,7 +13,7 @@ from rag_core.retrieval.fusion import RetrievalResult
 from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_by_features, rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run
-from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
+from rag_core.types import Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
 
 
 class Scripted:
@@ -25,38 +21,38 @@ class Scripted:
 
     name, languages, pair_s = "scripted", frozenset({"en"}), 0.01
 
-    def __init__(self, word: str, *, pair_s: float = 0.01) -> None:
+    def __init__(self, word, *, pair_s=0.01):
         self.word, self.pair_s = word, pair_s
-        self.seen: list[Sequence[str]] = []
+        self.seen = []
 
-    async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+    async def scores(self, question, texts):
         self.seen.append(texts)
         return [float(self.word in text) for text in texts]
 
 
 class Broken(Scripted):
-    async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+    async def scores(self, question, texts):
         raise ModelUnavailable("The reranker fell asleep.")
 
 
 @pytest.fixture
-async def found(library: Any, make_post: Any) -> tuple[Hit, ...]:
+async def found(library, make_post):
     posts = [make_post(100 + n, f"The ferry timetable, page {n}.", chat=library.harbour) for n in range(30)]
     await library.keep(*posts)
     question = library.question("ferry timetable page")
     return await search_passages(plan_by_rules(question), question, library.rag, notebook(library))
 
 
-def notebook(library: Any) -> Run:
+def notebook(library):
     return Run(library.rag.budgets, "test")
 
 
-async def reranked(library: Any, hits: tuple[Hit, ...], reranker: Any, text: str = "ferry page") -> tuple[Hit, ...]:
+async def reranked(library, hits, reranker, text="ferry page"):
     rag, run = replace(library.rag, reranker=reranker), notebook(library)
     return await run.require("rerank", rerank_hits(library.question(text), hits, rag, run))
 
 
-async def test_what_the_model_prefers_comes_first_and_nothing_is_lost(library: Any, found: tuple[Hit, ...]) -> None:
+async def test_what_the_model_prefers_comes_first_and_nothing_is_lost(library, found):
     wanted = found[12].passage
     better = await reranked(library, found, Scripted(wanted.text))
     assert better[0].passage == wanted
@@ -66,7 +62,7 @@ async def test_what_the_model_prefers_comes_first_and_nothing_is_lost(library: A
     assert scores == sorted(scores, reverse=True)
 
 
-async def test_as_many_as_the_budget_allows_are_looked_at(library: Any, found: tuple[Hit, ...]) -> None:
+async def test_as_many_as_the_budget_allows_are_looked_at(library, found):
     slow, too_slow = Scripted("page", pair_s=1.0), Scripted("page", pair_s=60.0)
     await reranked(library, found, slow)
     assert [len(texts) for texts in slow.seen] == [4]  # 80 % of 6 s
@@ -74,7 +70,7 @@ async def test_as_many_as_the_budget_allows_are_looked_at(library: Any, found: t
     assert not too_slow.seen
 
 
-async def test_a_language_it_does_not_know_is_left_alone(library: Any, found: tuple[Hit, ...]) -> None:
+async def test_a_language_it_does_not_know_is_left_alone(library, found):
     reranker = Scripted("page")
     assert await reranked(library, found, reranker, "расписание парома") == found
     assert not reranker.seen
@@ -86,9 +82,7 @@ async def test_a_language_it_does_not_know_is_left_alone(library: Any, found: tu
         ("both", 1.0, 30, True), ("lexical", 1.0, 30, False), ("lexical", 1.0, 20, True), ("lexical", 0.6, 20, False),
     ],
 )  # fmt: skip
-async def test_a_clear_lead_of_both_legs_or_among_few_hits_is_decisive(
-    library: Any, found: tuple[Hit, ...], leg: str, lead: float, number: int, decisive: bool
-) -> None:
+async def test_a_clear_lead_of_both_legs_or_among_few_hits_is_decisive(library, found, leg, lead, number, decisive):
     first, *rest = found[:number]
     hits = (replace(first, leg=leg, score=lead), *(replace(hit, score=0.5) for hit in rest))
     assert is_decisive(hits) is decisive
@@ -97,7 +91,7 @@ async def test_a_clear_lead_of_both_legs_or_among_few_hits_is_decisive(
     assert bool(reranker.seen) is not decisive
 
 
-async def test_a_broken_reranker_is_a_shortfall_and_the_answer_stands(library: Any, found: tuple[Hit, ...]) -> None:
+async def test_a_broken_reranker_is_a_shortfall_and_the_answer_stands(library, found):
     assert not is_decisive(found)
     rag = replace(library.rag, reranker=Broken("ferry"))
     given = await answer_question(library.question("ferry timetable page"), rag)
@@ -124,7 +118,7 @@ STATISTICS = TermStatistics(1000, 8.0, lambda term: 3)
         ("sauna ticket", {2: 1.0, 3: 0.95}, 3, [3, 2]),  # what the dense search found near too
     ],
 )
-def test_features_order_the_hits(text: str, scores: dict[int, float], near: int | None, order: list[int]) -> None:
+def test_features_order_the_hits(text, scores, near, order):
     places = {n: PassageRef(PostKey(CHAT, n), 0, 0, len(said)) for n, (_, said) in TEXTS.items()}
     passages = {
         places[n]: Passage(PostKey(CHAT, n), 0, "Steam", said, 0, len(said), date) for n, (date, said) in TEXTS.items()
@@ -138,7 +132,7 @@ def test_features_order_the_hits(text: str, scores: dict[int, float], near: int 
     assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
 
 
-async def test_a_question_without_a_topic_is_searched_by_date(library: Any, make_post: Any) -> None:
+async def test_a_question_without_a_topic_is_searched_by_date(library, make_post):
     posts = [make_post(n, f"Bulletin {n}: wind and rain.", chat=library.harbour) for n in range(30, 90)]
     await library.keep(*posts)
     rag = library.rag

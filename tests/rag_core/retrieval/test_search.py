@@ -1,12 +1,8 @@
 """Search: posts of the viewer's channels, by words and by meaning, and what further queries add."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 from faulty_indexes import BrokenLexical, Meaning, with_meaning
@@ -14,55 +10,36 @@ from faulty_indexes import BrokenLexical, Meaning, with_meaning
 from rag_core.errors import IndexUnavailable
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.aggregate import MentionTerm, find_mentions
-from rag_core.retrieval.search import (
-    append_expansion_hits,
-    extract_expansion_names,
-    resolve_filter,
-    search_passages,
-)
+from rag_core.retrieval.search import append_expansion_hits, extract_expansion_names, resolve_filter, search_passages
 from rag_core.run import Run
 from rag_core.storage import channels, visible_posts
 from rag_core.text.tokens import tokenize
-from rag_core.types import (
-    Channel,
-    Hit,
-    Kind,
-    Media,
-    Origin,
-    Passage,
-    PassageRef,
-    Plan,
-    Post,
-    PostKey,
-    Question,
-    SearchFilter,
-    Viewer,
-)
+from rag_core.types import Channel, Kind, Media, Origin, Passage, PassageRef, Plan, PostKey, SearchFilter, Viewer
 
 
-async def found(library: Any, text: str, *see: int, **plan: Any) -> list[PostKey]:
+async def found(library, text, *see, **plan):
     question = library.question(text, see=see) if see else library.question(text)
     return [hit.passage.key for hit in await searched(library, question, **plan)]
 
 
-async def searched(library: Any, question: Question, **plan: Any) -> tuple[Hit, ...]:
+async def searched(library, question, **plan):
     run = Run(library.rag.budgets, "direct")
     return await search_passages(replace(plan_by_rules(question), **plan), question, library.rag, run)
 
 
-async def matched(library: Any, text: str, **plan: Any) -> list[int]:
+async def matched(library, text, **plan):
     viewer = library.question("").viewer
     words = [MentionTerm((term,)) for term in tokenize(text)]
     return [place.key.message_id for place in await find_mentions(words, Plan((), **plan), viewer, library.rag)]
 
 
-async def test_the_viewer_s_channels_bound_the_plan_s(library: Any) -> None:
+async def test_the_viewer_s_channels_bound_the_plan_s(library):
     viewer = Viewer(1, frozenset({-1, -2}))
     for given, bound in ((None, {-1, -2}), (frozenset({-2, -3}), {-2}), (frozenset({-3}), frozenset())):
         assert (await resolve_filter(Plan(("a",), channels=given), viewer, library.rag)).channels == bound
 
 
-async def test_the_best_post_comes_first_with_its_score_and_its_header(library: Any) -> None:
+async def test_the_best_post_comes_first_with_its_score_and_its_header(library):
     hits = await searched(library, library.question("ferry ticket for children"))
     assert hits[0].passage.key == PostKey(library.harbour, 5)
     assert hits[0].passage.header == "Harbour News · 2025-04-10"
@@ -71,23 +48,23 @@ async def test_the_best_post_comes_first_with_its_score_and_its_header(library: 
 
 
 @pytest.mark.parametrize("text", ["", "🔥", "что это?", "zyzzyva"])
-async def test_what_has_no_terms_or_no_posts_finds_nothing(library: Any, text: str) -> None:
+async def test_what_has_no_terms_or_no_posts_finds_nothing(library, text):
     assert await found(library, text) == []
 
 
-async def test_a_viewer_without_channels_finds_nothing(library: Any) -> None:
+async def test_a_viewer_without_channels_finds_nothing(library):
     question = library.question("ferry", see=())
     assert await searched(library, question) == ()
     assert await find_mentions([MentionTerm(("ferri",))], Plan(()), question.viewer, library.rag) == []
 
 
-async def test_dates_of_a_plan_bound_the_search(library: Any) -> None:
+async def test_dates_of_a_plan_bound_the_search(library):
     april = datetime(2025, 4, 1, tzinfo=UTC)
     assert await found(library, "ferry", until=april) == [PostKey(library.harbour, 1)]
     assert set(await found(library, "ferry", since=april)) == {PostKey(library.harbour, n) for n in (5, 6)}
 
 
-async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library: Any, make_post: Any) -> None:
+async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library, make_post):
     """The index may be behind by a few seconds: it names places, the words come from the archive."""
     shorter = make_post(1, "No ferry.", chat=library.harbour)
     dearer = "A ferry ticket costs fifteen euros; children under six sail for nothing!"
@@ -100,19 +77,19 @@ async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library: Any, mak
     assert "fifteen" in hits[0].passage.text
 
 
-async def test_all_posts_that_hold_every_term_come_oldest_first(library: Any) -> None:
+async def test_all_posts_that_hold_every_term_come_oldest_first(library):
     assert await matched(library, "ferry") == [1, 5, 6]
     assert await matched(library, "ferry ticket") == [5]
     assert await matched(library, "ferry", until=datetime(2025, 4, 1, tzinfo=UTC)) == [1]
     assert await matched(library, "") == []
 
 
-async def test_a_post_of_many_passages_is_one_post(library: Any, make_post: Any) -> None:
+async def test_a_post_of_many_passages_is_one_post(library, make_post):
     await library.keep(make_post(9, "The drawbridge is up again today. " * 200, chat=library.harbour))
     assert await matched(library, "drawbridge") == [9]
 
 
-async def test_neither_are_a_date_an_origin_or_a_parent_but_a_file_name_is(library: Any, make_post: Any) -> None:
+async def test_neither_are_a_date_an_origin_or_a_parent_but_a_file_name_is(library, make_post):
     key = {"chat": library.harbour}
     await library.keep(
         make_post(20, "Zeppelins are here.", **key),
@@ -127,7 +104,7 @@ async def test_neither_are_a_date_an_origin_or_a_parent_but_a_file_name_is(libra
 _FILLER = "The tram leaves from the square in front of the old town hall and nobody has to wait for long. " * 20
 
 
-async def test_the_index_lists_the_posts_that_reading_them_all_finds(library: Any, make_post: Any) -> None:
+async def test_the_index_lists_the_posts_that_reading_them_all_finds(library, make_post):
     """Terms of headers, of several passages, of versions that were replaced: the same posts at the same places."""
     rng, words = random.Random(7), ("zeppelin", "balloon", "harbour", "kite")
     for n in range(30, 130):
@@ -147,7 +124,7 @@ async def test_the_index_lists_the_posts_that_reading_them_all_finds(library: An
     viewer = library.question("").viewer
     asked = [(first, *more) for first in words for more in ((), *((other,) for other in words if other != first))]
 
-    async def find_all(*further: str) -> list[list[PassageRef]]:
+    async def find_all(*further):
         terms = [[MentionTerm((term, *further)) for text in one for term in tokenize(text)] for one in asked]
         return [
             [*await find_mentions(some, Plan((), kind=kind), viewer, library.rag)]
@@ -162,8 +139,8 @@ async def test_the_index_lists_the_posts_that_reading_them_all_finds(library: An
     assert read == listed
 
 
-async def test_what_was_edited_or_deleted_since_it_was_indexed_matches_no_more(library: Any) -> None:
-    first: Post = (await visible_posts.fetch_posts(library.rag.archive, [PostKey(library.harbour, 1)]))[
+async def test_what_was_edited_or_deleted_since_it_was_indexed_matches_no_more(library):
+    first = (await visible_posts.fetch_posts(library.rag.archive, [PostKey(library.harbour, 1)]))[
         PostKey(library.harbour, 1)
     ]
     await library.keep(replace(first, text="No boat today.", edited=first.date.replace(year=2026)), index=False)
@@ -171,7 +148,7 @@ async def test_what_was_edited_or_deleted_since_it_was_indexed_matches_no_more(l
     assert await matched(library, "ferry") == [5]
 
 
-async def test_a_post_of_a_channel_without_a_name_is_found(library: Any, make_post: Any) -> None:
+async def test_a_post_of_a_channel_without_a_name_is_found(library, make_post):
     await library.keep(make_post(1, "Nameless zeppelin.", chat=-5))
     assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
     await channels.save_channel(library.rag.archive, Channel(-5, "Airfield"))
@@ -179,16 +156,14 @@ async def test_a_post_of_a_channel_without_a_name_is_found(library: Any, make_po
 
 
 @pytest.mark.parametrize(("trouble", "lack"), [({"pause": 5.0}, "dense-late"), ({"fails": "search"}, "dense")])
-async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(
-    library: Any, trouble: dict[str, Any], lack: str
-) -> None:
+async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(library, trouble, lack):
     with_meaning(library, Meaning(**trouble), search=0.1)
     answer = await library.ask("What does the lighthouse museum show?")
     assert answer.posts() == (PostKey(library.harbour, 3),)
     assert [shortfall.stage for shortfall in answer.shortfalls] == [lack]
 
 
-async def test_without_the_lexical_leg_the_dense_one_finds_and_that_is_said(library: Any) -> None:
+async def test_without_the_lexical_leg_the_dense_one_finds_and_that_is_said(library):
     with_meaning(library, Meaning(PassageRef(PostKey(library.harbour, 3), 0, 0, 58), pause=0.05))
     library.rag = replace(library.rag, lexical=BrokenLexical())
     question = library.question("What does the lighthouse museum show on Fridays?")
@@ -199,16 +174,14 @@ async def test_without_the_lexical_leg_the_dense_one_finds_and_that_is_said(libr
 
 
 @pytest.mark.parametrize("meaning", [Meaning(fails="search"), Meaning()])
-async def test_when_no_leg_finds_anything_and_one_is_down_that_is_no_nothing_found(
-    library: Any, meaning: Meaning
-) -> None:
+async def test_when_no_leg_finds_anything_and_one_is_down_that_is_no_nothing_found(library, meaning):
     with_meaning(library, meaning)
     library.rag = replace(library.rag, lexical=BrokenLexical())
     with pytest.raises(IndexUnavailable):
         await library.ask("What does the lighthouse museum show?")
 
 
-async def test_both_legs_are_asked_for_what_the_viewer_may_read(library: Any) -> None:
+async def test_both_legs_are_asked_for_what_the_viewer_may_read(library):
     meaning = Meaning(PassageRef(PostKey(library.harbour, 3), 0, 0, 58))
     with_meaning(library, meaning)
     hits = await searched(library, library.question("lighthouse fish", see=(library.harbour,)))
@@ -216,9 +189,7 @@ async def test_both_legs_are_asked_for_what_the_viewer_may_read(library: Any) ->
     assert (hits[0].passage.key.message_id, hits[0].leg) == (3, "both")
 
 
-async def test_of_many_like_hits_others_are_kept_and_copies_stay_with_their_text(
-    tmp_path: Path, open_library: Any, make_post: Any
-) -> None:
+async def test_of_many_like_hits_others_are_kept_and_copies_stay_with_their_text(tmp_path, open_library, make_post):
     async with open_library(tmp_path / "data", retrieval={"diversity": 0.2}) as library:
         library.rag.keep = 24
         like = [make_post(n, f"ferry pier four timetable changed, page {n}", chat=library.harbour) for n in range(40)]
@@ -234,15 +205,15 @@ async def test_of_many_like_hits_others_are_kept_and_copies_stay_with_their_text
     assert {PostKey(library.harbour, 50), PostKey(library.kiln, 50)} <= set(keys)
 
 
-def place(number: int, part: int = 0) -> PassageRef:
+def place(number, part=0):
     return PassageRef(PostKey(-1, number), part, 0, 10)
 
 
-def ranked(*numbers: int) -> list[tuple[PassageRef, float]]:
+def ranked(*numbers):
     return [(place(n), 10.0 / rank) for rank, n in enumerate(numbers, 1)]
 
 
-def passage(text: str, header: str = "Harbour News · 2025-03-01") -> Passage:
+def passage(text, header="Harbour News · 2025-03-01"):
     return Passage(PostKey(-1, 1), 0, header, text, 0, len(text), datetime(2025, 3, 1, tzinfo=UTC))
 
 
@@ -258,13 +229,13 @@ LONG_POST = [*((place(1, part), 9.0) for part in range(10)), *ranked(2, 3, 4, 5,
         ([], [(ranked(901, 77, 5003), 0.15), (ranked(42, 640, 31), 0.15)], [901, 42, 77, 640, 5003, 31]),
     ],
 )
-def test_the_first_five_posts_of_the_question_itself_stay_first(own: Any, others: Any, found: list[int]) -> None:
+def test_the_first_five_posts_of_the_question_itself_stay_first(own, others, found):
     fused = append_expansion_hits(own, others)
     assert [one.key.message_id for one, _ in fused][: len(found)] == found
     assert dict(fused) == {one: 0.0 for ranking, _ in others for one, _ in ranking} | dict(own)
 
 
-def test_the_names_that_the_best_posts_bring_are_looked_for() -> None:
+def test_the_names_that_the_best_posts_bring_are_looked_for():
     posts = [passage("Captain Grey sails to Owl Island. Owl Island is small."), passage("Captain Grey of Oslo is old.")]
     assert extract_expansion_names("Who sails the ferry?", posts) == "Owl Island Captain Grey Captain Grey of Oslo"
     asked = extract_expansion_names("Where does Captain Grey live?", posts)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import shutil
 import signal
@@ -7,12 +5,9 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -32,40 +27,36 @@ from rag_core.storage.backups import (
     restore_backup,
     run_cancellable,
 )
-from rag_core.types import Channel, Post
+from rag_core.types import Channel
 
 CHANNEL = -1001
 GO_ON = threading.Event()
 
-MakePost = Callable[..., Post]
-
 
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+async def archive(tmp_path):
     archive = await Archive.open(tmp_path / "data")
     yield archive
     await archive.close()
 
 
-async def backed_up(archive: Archive) -> Path:
+async def backed_up(archive):
     return await run_cancellable(lambda stop: make_backup(archive.folder, stop))
 
 
-async def reopened(archive: Archive) -> Archive:
+async def reopened(archive):
     await archive.close()
     restore_backup(archive.folder, None, GO_ON)
     return await Archive.open(archive.folder)
 
 
-def read_file(file: Path, sql: str) -> list[Any]:
+def read_file(file, sql):
     """The first column of a query on a file beside the archive."""
     with closing(sqlite3.connect(file)) as copy:
         return [row[0] for row in copy.execute(sql)]
 
 
-async def test_a_backup_holds_what_was_committed_in_one_file_for_its_owner(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_a_backup_holds_what_was_committed_in_one_file_for_its_owner(archive, make_post):
     await posts.save_posts(archive, [make_post(n, f"post {n}") for n in range(1, 500)], source="live")
     backup = await backed_up(archive)
     assert backup.parent == archive.folder / "backups"
@@ -75,9 +66,9 @@ async def test_a_backup_holds_what_was_committed_in_one_file_for_its_owner(
     assert read_file(backup, "SELECT count(*) FROM posts") == [499]
 
 
-async def test_writing_goes_on_while_a_backup_is_made(archive: Archive, make_post: MakePost) -> None:
+async def test_writing_goes_on_while_a_backup_is_made(archive, make_post):
     await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 1000)], source="import")
-    making, waits, number = asyncio.create_task(backed_up(archive)), list[float](), 10_000
+    making, waits, number = asyncio.create_task(backed_up(archive)), [], 10_000
     while not making.done():
         number += 1
         started = time.perf_counter()
@@ -90,9 +81,7 @@ async def test_writing_goes_on_while_a_backup_is_made(archive: Archive, make_pos
     assert ids == list(range(10_001, 10_001 + len(ids)))  # of one moment, whatever was written meanwhile
 
 
-async def test_a_put_back_archive_has_its_posts_another_identity_and_what_was_there_beside_it(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_a_put_back_archive_has_its_posts_another_identity_and_what_was_there_beside_it(archive, make_post):
     await posts.save_posts(archive, [make_post(1, "kept")], source="live")
     before, backup = archive.identity, await backed_up(archive)
     await posts.save_posts(archive, [make_post(2, "lost")], source="live")
@@ -111,9 +100,7 @@ async def test_a_put_back_archive_has_its_posts_another_identity_and_what_was_th
     assert later.identity == again.identity  # it stays the same from then on
 
 
-async def test_a_log_of_the_archive_that_was_there_is_not_played_into_the_one_put_back(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_a_log_of_the_archive_that_was_there_is_not_played_into_the_one_put_back(archive, make_post):
     await backed_up(archive)
     await posts.save_posts(archive, [make_post(n, "after the backup") for n in range(1, 50)], source="live")
     folder = archive.folder.with_name("killed")
@@ -127,9 +114,7 @@ async def test_a_log_of_the_archive_that_was_there_is_not_played_into_the_one_pu
     assert read_file(aside, "SELECT count(*) FROM posts") == [49]  # with its log
 
 
-async def test_what_came_after_a_backup_is_a_gap_of_the_channels_the_bot_is_in(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_what_came_after_a_backup_is_a_gap_of_the_channels_the_bot_is_in(archive, make_post):
     for number, inside in ((1, True), (2, False)):
         await channels.save_channel(archive, Channel(number, f"Channel {number}"))
         if inside:
@@ -151,7 +136,7 @@ async def test_what_came_after_a_backup_is_a_gap_of_the_channels_the_bot_is_in(
     await again.close()
 
 
-async def test_questions_of_the_time_of_the_backup_are_not_answered_again(archive: Archive) -> None:
+async def test_questions_of_the_time_of_the_backup_are_not_answered_again(archive):
     asked = questions.QuestionRow(
         bot_id=1, update_id=1, chat_id=5, message_id=1, user_id=5, text="when?", lang="en",
         asked_at=datetime.now(UTC), private=True,
@@ -163,9 +148,7 @@ async def test_questions_of_the_time_of_the_backup_are_not_answered_again(archiv
     await again.close()
 
 
-async def test_indexes_notice_that_a_backup_was_put_back_by_whoever_did_it(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_indexes_notice_that_a_backup_was_put_back_by_whoever_did_it(archive, make_post):
     lexical = await load_or_make_lexical_index(archive)
     indexer = LexicalIndexer(archive, lexical)
     await posts.save_posts(archive, [make_post(1, "ferry")], source="live")
@@ -183,7 +166,7 @@ async def test_indexes_notice_that_a_backup_was_put_back_by_whoever_did_it(
     await again.close()
 
 
-async def test_only_so_many_backups_are_kept(archive: Archive) -> None:
+async def test_only_so_many_backups_are_kept(archive):
     assert list_backups(archive.folder) == []  # a new archive needs none
     made = [await backed_up(archive) for _ in range(4)]
     assert len({file.name for file in made}) == 4  # also within one second
@@ -194,7 +177,7 @@ async def test_only_so_many_backups_are_kept(archive: Archive) -> None:
     assert list_backups(archive.folder) == [made[3]]
 
 
-def test_a_name_from_a_clock_that_was_ahead_is_no_newest_backup(tmp_path: Path) -> None:
+def test_a_name_from_a_clock_that_was_ahead_is_no_newest_backup(tmp_path):
     get_backups_folder(tmp_path).mkdir()
     now = datetime.now(UTC)
     names = [f"citegram-{now + timedelta(days=days):%Y%m%d-%H%M%S}.db" for days in (3650, 0, -1)]
@@ -204,7 +187,7 @@ def test_a_name_from_a_clock_that_was_ahead_is_no_newest_backup(tmp_path: Path) 
 
 
 @pytest.mark.slow
-async def test_a_backup_that_was_cut_short_leaves_nothing_under_its_name(archive: Archive, make_post: MakePost) -> None:
+async def test_a_backup_that_was_cut_short_leaves_nothing_under_its_name(archive, make_post):
     await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 500)], source="import")
     code = (
         "import sys, threading, time; from pathlib import Path; from rag_core.storage import backups;"
@@ -214,7 +197,6 @@ async def test_a_backup_that_was_cut_short_leaves_nothing_under_its_name(archive
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, str(archive.folder), stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdout
     assert await asyncio.wait_for(process.stdout.readline(), 30) == b"copying\n"
     assert list(get_backups_folder(archive.folder).glob("*.part"))
     process.send_signal(signal.SIGKILL)
@@ -224,9 +206,7 @@ async def test_a_backup_that_was_cut_short_leaves_nothing_under_its_name(archive
     assert list(get_backups_folder(archive.folder).iterdir()) == [backup]  # what was left is swept
 
 
-async def test_a_backup_ends_when_nobody_waits_for_it_and_fills_no_disk(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_backup_ends_when_nobody_waits_for_it_and_fills_no_disk(archive, monkeypatch):
     stop = threading.Event()
     stop.set()
     with pytest.raises(WorkCancelled):
@@ -237,7 +217,7 @@ async def test_a_backup_ends_when_nobody_waits_for_it_and_fills_no_disk(
     assert list(get_backups_folder(archive.folder).iterdir()) == []
 
 
-def spoil(file: Path) -> None:
+def spoil(file):
     """One page of the middle, as a bad sector leaves it: it is not among those that opening reads."""
     pages = bytearray(file.read_bytes())
     middle = len(pages) // 2 // 4096 * 4096
@@ -245,13 +225,13 @@ def spoil(file: Path) -> None:
     file.write_bytes(pages)
 
 
-async def fill(folder: Path, make_post: MakePost) -> None:
+async def fill(folder, make_post):
     archive = await Archive.open(folder)
     await posts.save_posts(archive, [make_post(n, f"слово {n} " * 200) for n in range(1, 400)], source="import")
     await archive.close()
 
 
-async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, make_post: MakePost) -> None:
+async def test_the_newest_backup_that_is_whole_is_put_back(archive, make_post):
     await fill(archive.folder, make_post)
     first, second = await backed_up(archive), await backed_up(archive)
     spoil(second)
@@ -266,7 +246,7 @@ async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, mak
     assert list_backups(archive.folder) == [second, first]
 
 
-async def test_what_is_no_archive_that_we_know_is_not_put_back(archive: Archive, tmp_path: Path) -> None:
+async def test_what_is_no_archive_that_we_know_is_not_put_back(archive, tmp_path):
     file = tmp_path / "given.db"
     for content in (None, b"", b"\x89PNG" * 2000):
         if content is not None:
@@ -286,9 +266,7 @@ async def test_what_is_no_archive_that_we_know_is_not_put_back(archive: Archive,
 # damage
 
 
-async def test_one_damaged_page_is_found_and_the_sentence_offers_the_last_backup(
-    tmp_path: Path, make_post: MakePost
-) -> None:
+async def test_one_damaged_page_is_found_and_the_sentence_offers_the_last_backup(tmp_path, make_post):
     await fill(tmp_path, make_post)
     backup = make_backup(tmp_path, GO_ON)
     hidden = backup.rename(tmp_path / "hidden.db")
@@ -309,8 +287,8 @@ async def test_one_damaged_page_is_found_and_the_sentence_offers_the_last_backup
 
 
 async def test_a_large_archive_is_looked_through_after_it_was_opened_while_others_write(
-    tmp_path: Path, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, make_post, monkeypatch
+):
     await fill(tmp_path, make_post)
     archive = await Archive.open(tmp_path)
     assert not archive.large

@@ -1,7 +1,5 @@
 """The archive as a file: opened, migrated, shared, broken."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import sqlite3
@@ -10,7 +8,6 @@ import threading
 import time
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -21,17 +18,17 @@ from rag_core.types import Post, PostKey
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
 
 
-def post(message_id: int, text: str = "Хлеб по 90 рублей") -> Post:
+def post(message_id, text="Хлеб по 90 рублей"):
     return Post(PostKey(-1001, message_id), NOON, text)
 
 
-async def one(archive: Archive, pragma: str) -> object:
+async def one(archive, pragma):
     async with archive.writing() as connection:
         ((value,),) = await connection.execute_fetchall(f"PRAGMA {pragma}")
     return value
 
 
-async def test_the_writer_is_durable_and_waits_for_others(archive: Archive) -> None:
+async def test_the_writer_is_durable_and_waits_for_others(archive):
     assert await one(archive, "journal_mode") == "wal"
     assert await one(archive, "synchronous") == 2
     assert await one(archive, "foreign_keys") == 1
@@ -41,10 +38,8 @@ async def test_the_writer_is_durable_and_waits_for_others(archive: Archive) -> N
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(
-    archive: Archive, cancelled: bool
-) -> None:
-    async def fail() -> None:
+async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(archive, cancelled):
+    async def fail():
         async with archive.writing() as connection:
             await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
             await asyncio.sleep(60 if cancelled else 0)
@@ -60,18 +55,18 @@ async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(
     assert await posts.list_message_ids(archive, -1001) == {2}
 
 
-async def test_work_in_the_writer_s_thread_is_all_or_nothing(archive: Archive) -> None:
+async def test_work_in_the_writer_s_thread_is_all_or_nothing(archive):
     await archive.execute("CREATE TABLE kept (value)")
     begun, ended = threading.Event(), threading.Event()
 
-    def insert(connection: sqlite3.Connection) -> int:
+    def insert(connection):
         return connection.execute("INSERT INTO kept VALUES (1)").rowcount
 
-    def fail(connection: sqlite3.Connection) -> None:
+    def fail(connection):
         insert(connection)
         raise ZeroDivisionError
 
-    def take_long(connection: sqlite3.Connection) -> None:
+    def take_long(connection):
         insert(connection)
         begun.set()
         ended.wait(10)
@@ -92,7 +87,7 @@ async def test_work_in_the_writer_s_thread_is_all_or_nothing(archive: Archive) -
     assert await archive.value("SELECT count(*) FROM kept") == 1
 
 
-async def test_cancelled_writes_that_wait_for_a_lock_do_not_keep_others_waiting(tmp_path: Path) -> None:
+async def test_cancelled_writes_that_wait_for_a_lock_do_not_keep_others_waiting(tmp_path):
     archive = await Archive.open(tmp_path / "patient", patience=1.0)
     other = sqlite3.connect(tmp_path / "patient" / "citegram.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -109,7 +104,7 @@ async def test_cancelled_writes_that_wait_for_a_lock_do_not_keep_others_waiting(
     assert all(task.cancelled() for task in tasks)
 
 
-async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_behind(archive: Archive) -> None:
+async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_behind(archive):
     other = sqlite3.connect(archive.folder / "citegram.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     task = asyncio.create_task(posts.save_posts(archive, [post(1)], source="live"))
@@ -125,7 +120,7 @@ async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_beh
     assert await posts.list_message_ids(archive, -1001) == {2}
 
 
-async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
+async def test_readers_see_only_what_is_committed(archive):
     async with archive.writing() as connection:
         await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
         assert await posts.count_posts(archive) == 0
@@ -133,7 +128,7 @@ async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
 
 
 @pytest.mark.slow
-async def test_two_processes_take_turns(tmp_path: Path) -> None:
+async def test_two_processes_take_turns(tmp_path):
     bot, command = await Archive.open(tmp_path), await Archive.open(tmp_path)
 
     await asyncio.gather(
@@ -147,7 +142,7 @@ async def test_two_processes_take_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [26, 999])
-async def test_an_archive_of_an_unknown_version_is_refused_and_left_alone(tmp_path: Path, version: int) -> None:
+async def test_an_archive_of_an_unknown_version_is_refused_and_left_alone(tmp_path, version):
     with closing(sqlite3.connect(tmp_path / "citegram.db")) as other:
         other.execute(f"PRAGMA user_version = {version}")
         with pytest.raises(
@@ -157,14 +152,14 @@ async def test_an_archive_of_an_unknown_version_is_refused_and_left_alone(tmp_pa
         assert other.execute("PRAGMA user_version").fetchone() == (version,)
 
 
-async def test_two_that_open_a_new_archive_at_once_make_it_once(tmp_path: Path) -> None:
+async def test_two_that_open_a_new_archive_at_once_make_it_once(tmp_path):
     both = await asyncio.gather(Archive.open(tmp_path), Archive.open(tmp_path))
     for archive in both:
         assert await posts.count_posts(archive) == 0
         await archive.close()
 
 
-async def test_a_locked_archive_says_so(tmp_path: Path) -> None:
+async def test_a_locked_archive_says_so(tmp_path):
     archive = await Archive.open(tmp_path, patience=0.05)
     other = sqlite3.connect(tmp_path / "citegram.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -178,7 +173,7 @@ async def test_a_locked_archive_says_so(tmp_path: Path) -> None:
     await archive.close()
 
 
-async def test_a_full_disk_says_so_and_loses_nothing_that_was_kept(archive: Archive) -> None:
+async def test_a_full_disk_says_so_and_loses_nothing_that_was_kept(archive):
     await posts.save_posts(archive, [post(1)], source="live")
     pages = await one(archive, "page_count")
     await one(archive, f"max_page_count = {pages}")
@@ -191,7 +186,7 @@ async def test_a_full_disk_says_so_and_loses_nothing_that_was_kept(archive: Arch
     assert (await posts.save_posts(archive, [post(2)], source="live")).new == 1
 
 
-async def test_a_read_only_archive_says_so(archive: Archive) -> None:
+async def test_a_read_only_archive_says_so(archive):
     async with archive.writing() as connection:
         await connection.execute("PRAGMA query_only = ON")
     with pytest.raises(ArchiveUnavailable, match="permissions"):
@@ -199,7 +194,7 @@ async def test_a_read_only_archive_says_so(archive: Archive) -> None:
 
 
 @pytest.mark.parametrize("folder", ["file/{odd}", "taken"])
-async def test_a_folder_or_a_file_that_cannot_be_made_says_so(tmp_path: Path, folder: str) -> None:
+async def test_a_folder_or_a_file_that_cannot_be_made_says_so(tmp_path, folder):
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "taken" / "citegram.db").mkdir(parents=True)
     with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
@@ -209,7 +204,7 @@ async def test_a_folder_or_a_file_that_cannot_be_made_says_so(tmp_path: Path, fo
         await Archive.open(tmp_path)
 
 
-async def test_wrong_sql_is_a_bug_and_readers_cannot_write(archive: Archive) -> None:
+async def test_wrong_sql_is_a_bug_and_readers_cannot_write(archive):
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await archive.rows("SELECT * FROM nowhere")
     with pytest.raises(ArchiveUnavailable):
@@ -245,9 +240,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limits of another process are set on Linux only")
 @pytest.mark.slow
-async def test_what_was_kept_before_the_disk_ended_is_there_and_more_is_kept_when_it_goes_on(
-    tmp_path: Path, root: Path
-) -> None:
+async def test_what_was_kept_before_the_disk_ended_is_there_and_more_is_kept_when_it_goes_on(tmp_path, root):
     """A limit on the size of files stands for the end of the disk: the log of the archive cannot grow."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
@@ -256,7 +249,7 @@ async def test_what_was_kept_before_the_disk_ended_is_there_and_more_is_kept_whe
     assert process.stdin
     assert process.stdout
 
-    async def next_batch() -> str:
+    async def next_batch():
         process.stdin.write(b"go\n")
         return (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rag_core.storage.channels import find_channel
@@ -42,6 +40,6 @@ KNOWN = {
         ("", None),
     ],
 )
-def test_a_channel_is_found_by_what_people_call_it(said: str, chat_id: int | None) -> None:
+def test_a_channel_is_found_by_what_people_call_it(said, chat_id):
     channel = find_channel(said, KNOWN)
     assert (channel.chat_id if channel else None) == chat_id

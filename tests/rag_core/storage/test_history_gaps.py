@@ -1,43 +1,37 @@
-from __future__ import annotations
-
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rag_core.storage import Archive, channel_history, channels, posts
-from rag_core.types import Channel, Post
+from rag_core.storage import channel_history, channels, posts
+from rag_core.types import Channel
 
 HARBOUR, KILN = -1001, -1002
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)  # of the first day of `make_post`
 
-MakePost = Callable[..., Post]
-Span = tuple[datetime | None, datetime]
 
-
-def day(number: float) -> datetime:
+def day(number):
     return START + timedelta(days=number)
 
 
 @pytest.fixture
-async def archive(archive: Archive) -> Archive:
+async def archive(archive):
     for number, title in ((HARBOUR, "Harbour"), (KILN, "Kiln")):
         await channels.save_channel(archive, Channel(number, title, state="active"))
     return archive
 
 
-async def join(archive: Archive, chat_id: int, moment: datetime) -> None:
+async def join(archive, chat_id, moment):
     await channels.record_bot_joined(archive, chat_id)
     async with archive.writing() as connection:
         sql = "UPDATE channels SET joined_at = ? WHERE chat_id = ?"
         await connection.execute(sql, (int(moment.timestamp()), chat_id))
 
 
-async def spans(archive: Archive, chat_id: int = HARBOUR) -> list[Span]:
+async def spans(archive, chat_id=HARBOUR):
     return [(gap.since, gap.until) for gap in (await channel_history.list_open_gaps(archive)).get(chat_id, [])]
 
 
-async def test_time_out_of_touch_is_a_gap_of_every_channel_the_bot_is_in(archive: Archive) -> None:
+async def test_time_out_of_touch_is_a_gap_of_every_channel_the_bot_is_in(archive):
     await join(archive, HARBOUR, day(0))
     await join(archive, KILN, day(0))
     await channels.record_bot_left(archive, KILN)
@@ -46,14 +40,14 @@ async def test_time_out_of_touch_is_a_gap_of_every_channel_the_bot_is_in(archive
     assert await spans(archive, KILN) == []
 
 
-async def test_a_gap_does_not_begin_before_the_bot_joined(archive: Archive) -> None:
+async def test_a_gap_does_not_begin_before_the_bot_joined(archive):
     await join(archive, HARBOUR, day(7))
     await join(archive, KILN, day(9))
     assert await channel_history.note_outage_gaps(archive, day(5), day(8)) == 1
     assert await spans(archive) == [(day(7), day(8))]
 
 
-async def test_what_came_before_joining_is_a_gap_from_the_beginning(archive: Archive) -> None:
+async def test_what_came_before_joining_is_a_gap_from_the_beginning(archive):
     await join(archive, HARBOUR, day(7))
     assert await channel_history.note_gap_before_joining(archive, HARBOUR)
     assert await spans(archive) == [(None, day(7))]
@@ -61,9 +55,7 @@ async def test_what_came_before_joining_is_a_gap_from_the_beginning(archive: Arc
     assert len(await spans(archive)) == 1
 
 
-async def test_of_a_channel_that_is_imported_only_the_time_since_its_newest_post_is_a_gap(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_of_a_channel_that_is_imported_only_the_time_since_its_newest_post_is_a_gap(archive, make_post):
     await posts.save_posts(archive, [make_post(1, "old"), make_post(2, "new", days=5)], source="import")
     await join(archive, HARBOUR, day(5.5))
     assert not await channel_history.note_gap_before_joining(archive, HARBOUR)
@@ -72,16 +64,14 @@ async def test_of_a_channel_that_is_imported_only_the_time_since_its_newest_post
     assert await spans(archive) == [(day(5), day(9))]
 
 
-async def test_a_post_that_came_before_the_word_of_joining_is_no_import(archive: Archive, make_post: MakePost) -> None:
+async def test_a_post_that_came_before_the_word_of_joining_is_no_import(archive, make_post):
     await posts.save_posts(archive, [make_post(70, "just now", days=7)], source="live")
     await join(archive, HARBOUR, day(7) + timedelta(minutes=2))
     assert await channel_history.note_gap_before_joining(archive, HARBOUR)
     assert await spans(archive) == [(None, day(7) + timedelta(minutes=2))]
 
 
-async def test_a_channel_without_anything_before_the_bot_has_no_gap_for_long(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_a_channel_without_anything_before_the_bot_has_no_gap_for_long(archive, make_post):
     await join(archive, HARBOUR, day(7))
     await channel_history.note_gap_before_joining(archive, HARBOUR)
     await posts.save_posts(archive, [make_post(3, "not the first", days=8)], source="live")
@@ -90,7 +80,7 @@ async def test_a_channel_without_anything_before_the_bot_has_no_gap_for_long(
     assert await channel_history.close_complete_gaps(archive) == 1
 
 
-async def test_a_coming_that_nobody_told_of_is_noticed_once(archive: Archive, make_post: MakePost) -> None:
+async def test_a_coming_that_nobody_told_of_is_noticed_once(archive, make_post):
     async with archive.writing() as connection:
         await channels.record_bot_heard(connection, [HARBOUR])
     await posts.save_posts(archive, [make_post(1, "imported", chat=KILN)], source="import")
@@ -105,7 +95,7 @@ async def test_a_coming_that_nobody_told_of_is_noticed_once(archive: Archive, ma
     assert await channel_history.list_channels_without_gaps(archive) == []
 
 
-async def test_a_channel_the_bot_is_not_in_has_no_gap_before_joining(archive: Archive) -> None:
+async def test_a_channel_the_bot_is_not_in_has_no_gap_before_joining(archive):
     assert not await channel_history.note_gap_before_joining(archive, HARBOUR)
     assert not await channel_history.note_gap_before_joining(archive, -5)
 
@@ -124,9 +114,7 @@ async def test_a_channel_the_bot_is_not_in_has_no_gap_before_joining(archive: Ar
         (9, 12, True, []),
     ],
 )
-async def test_an_import_closes_or_narrows_the_gaps_it_covers(
-    archive: Archive, first: int, last: int, whole: bool, left: list[tuple[int, int]]
-) -> None:
+async def test_an_import_closes_or_narrows_the_gaps_it_covers(archive, first, last, whole, left):
     await join(archive, HARBOUR, day(0))
     await join(archive, KILN, day(0))
     await channel_history.note_outage_gaps(archive, day(5), day(8))
@@ -138,7 +126,7 @@ async def test_an_import_closes_or_narrows_the_gaps_it_covers(
     assert await channel_history.list_unreported_gaps(archive) == []  # what is left of a gap is no news
 
 
-async def test_an_export_from_the_beginning_fills_what_came_before_joining(archive: Archive) -> None:
+async def test_an_export_from_the_beginning_fills_what_came_before_joining(archive):
     await join(archive, HARBOUR, day(7))
     await channel_history.note_gap_before_joining(archive, HARBOUR)
     assert await channel_history.close_covered_gaps(archive, HARBOUR, day(3), day(5), whole=False) == 1
@@ -148,7 +136,7 @@ async def test_an_export_from_the_beginning_fills_what_came_before_joining(archi
     assert await channel_history.close_covered_gaps(archive, HARBOUR, None, None, whole=True) == 0
 
 
-async def test_a_gap_without_an_unknown_number_was_none(archive: Archive, make_post: MakePost) -> None:
+async def test_a_gap_without_an_unknown_number_was_none(archive, make_post):
     await join(archive, HARBOUR, day(0))
     await posts.save_posts(archive, [make_post(6, "before", days=1), make_post(7, "before", days=4)], source="live")
     await channel_history.note_outage_gaps(archive, day(5), day(8))
@@ -158,7 +146,7 @@ async def test_a_gap_without_an_unknown_number_was_none(archive: Archive, make_p
     assert await spans(archive) == []
 
 
-async def test_a_gap_in_which_a_number_is_unknown_stays(archive: Archive, make_post: MakePost) -> None:
+async def test_a_gap_in_which_a_number_is_unknown_stays(archive, make_post):
     await join(archive, HARBOUR, day(0))
     await posts.save_posts(archive, [make_post(7, "before", days=4), make_post(9, "after", days=9)], source="live")
     await channel_history.note_outage_gaps(archive, day(5), day(8))
@@ -169,7 +157,7 @@ async def test_a_gap_in_which_a_number_is_unknown_stays(archive: Archive, make_p
     assert await channel_history.close_complete_gaps(archive) == 1
 
 
-async def test_gaps_of_a_channel_that_waits_for_approval_are_told_when_it_is_approved(archive: Archive) -> None:
+async def test_gaps_of_a_channel_that_waits_for_approval_are_told_when_it_is_approved(archive):
     await channels.set_channel_state(archive, HARBOUR, "pending")
     await join(archive, HARBOUR, day(7))
     await channel_history.note_gap_before_joining(archive, HARBOUR)
@@ -181,7 +169,7 @@ async def test_gaps_of_a_channel_that_waits_for_approval_are_told_when_it_is_app
     assert await spans(archive) == [(None, day(7))]
 
 
-async def test_a_channel_takes_its_gaps_with_it(archive: Archive) -> None:
+async def test_a_channel_takes_its_gaps_with_it(archive):
     await join(archive, HARBOUR, day(7))
     await channel_history.note_gap_before_joining(archive, HARBOUR)
     await channels.remove_channel(archive, HARBOUR)

@@ -1,16 +1,11 @@
 """Files of posts in the archive: the queue, and the text that was read of them."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest_asyncio
 
 from rag_core.storage import Archive, channels, media, posts, visible_posts
-from rag_core.storage.media import WaitingFile
 from rag_core.types import DOCUMENT, PAGE, PICTURE, VOICE, Channel, Media, MediaFile, MediaText, Post, PostKey
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
@@ -19,7 +14,7 @@ POSTER = MediaFile(PICTURE, "bot:AQADposter", "file-id-1", 40_000)
 WORDS = [MediaText(PICTURE, "Пятница 18:00"), MediaText(PICTURE, "Вход 450(?) ₽")]
 
 
-def with_file(file: MediaFile, message_id: int = 7, text: str = "Афиша", minute: int = 0) -> Post:
+def with_file(file, message_id=7, text="Афиша", minute=0):
     edited = NOON + timedelta(minutes=minute) if minute else None
     day = NOON + timedelta(days=message_id)
     return Post(PostKey(CHAT, message_id), day, text, edited and day + timedelta(minutes=minute),
@@ -27,25 +22,25 @@ def with_file(file: MediaFile, message_id: int = 7, text: str = "Афиша", mi
 
 
 @pytest_asyncio.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+async def archive(tmp_path):
     opened = await Archive.open(tmp_path)
     await channels.save_channel(opened, Channel(CHAT, "Афиша"))
     yield opened
     await opened.close()
 
 
-async def take(archive: Archive) -> WaitingFile:
+async def take(archive):
     found = await media.take_next_file(archive, ALL_KINDS)
     assert found
     return found
 
 
-async def text_of(archive: Archive, message_id: int = 7) -> str:
+async def text_of(archive, message_id=7):
     key = PostKey(CHAT, message_id)
     return (await visible_posts.fetch_posts(archive, [key]))[key].text
 
 
-async def test_what_was_read_is_text_of_the_post_and_the_index_reads_it_again(archive: Archive) -> None:
+async def test_what_was_read_is_text_of_the_post_and_the_index_reads_it_again(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     before = await posts.get_last_seq(archive)
     waiting = await take(archive)
@@ -60,7 +55,7 @@ async def test_what_was_read_is_text_of_the_post_and_the_index_reads_it_again(ar
     assert await media.take_next_file(archive, ALL_KINDS) is None
 
 
-async def test_saving_the_post_again_changes_nothing_and_reads_nothing_again(archive: Archive) -> None:
+async def test_saving_the_post_again_changes_nothing_and_reads_nothing_again(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     await media.save_media_text(archive, await take(archive), b"digest", WORDS)
     seq = await posts.get_last_seq(archive)
@@ -71,14 +66,14 @@ async def test_saving_the_post_again_changes_nothing_and_reads_nothing_again(arc
     assert await media.take_next_file(archive, ALL_KINDS) is None
 
 
-async def test_a_new_caption_keeps_the_text_of_the_picture(archive: Archive) -> None:
+async def test_a_new_caption_keeps_the_text_of_the_picture(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     await media.save_media_text(archive, await take(archive), b"digest", WORDS)
     await posts.save_posts(archive, [with_file(POSTER, text="Афиша на март", minute=5)], source="live")
     assert (await text_of(archive)).startswith("Афиша на март\n\nПятница 18:00")
 
 
-async def test_a_replaced_file_takes_its_text_along_as_an_earlier_version(archive: Archive) -> None:
+async def test_a_replaced_file_takes_its_text_along_as_an_earlier_version(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     await media.save_media_text(archive, await take(archive), b"digest", WORDS)
     fresh = replace(POSTER, id="bot:AQADnew")
@@ -91,7 +86,7 @@ async def test_a_replaced_file_takes_its_text_along_as_an_earlier_version(archiv
     assert (await take(archive)).file.id == "bot:AQADnew"
 
 
-async def test_a_file_that_a_live_post_has_no_more_takes_its_text_along(archive: Archive) -> None:
+async def test_a_file_that_a_live_post_has_no_more_takes_its_text_along(archive):
     """As one that is hidden as a spoiler; another live post keeps its own text, an older copy brings nothing back."""
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     await media.save_media_text(archive, await take(archive), b"digest", WORDS)
@@ -103,7 +98,7 @@ async def test_a_file_that_a_live_post_has_no_more_takes_its_text_along(archive:
     assert await media.take_next_file(archive, ALL_KINDS) is None
 
 
-async def test_a_file_that_was_replaced_while_it_was_read_is_not_saved(archive: Archive) -> None:
+async def test_a_file_that_was_replaced_while_it_was_read_is_not_saved(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     waiting = await take(archive)
     await posts.save_posts(archive, [with_file(replace(POSTER, id="bot:AQADnew"), minute=5)], source="live")
@@ -111,7 +106,7 @@ async def test_a_file_that_was_replaced_while_it_was_read_is_not_saved(archive: 
     assert await text_of(archive) == "Афиша"
 
 
-async def test_a_deleted_post_takes_its_text_along_and_is_read_again_when_it_returns(archive: Archive) -> None:
+async def test_a_deleted_post_takes_its_text_along_and_is_read_again_when_it_returns(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     await media.save_media_text(archive, await take(archive), b"digest", WORDS)
     await posts.mark_posts_deleted(archive, [PostKey(CHAT, 7)], how="admin")
@@ -122,7 +117,7 @@ async def test_a_deleted_post_takes_its_text_along_and_is_read_again_when_it_ret
     assert (await take(archive)).file == POSTER
 
 
-async def test_a_file_of_two_posts_is_read_once(archive: Archive) -> None:
+async def test_a_file_of_two_posts_is_read_once(archive):
     await posts.save_posts(archive, [with_file(POSTER), with_file(POSTER, 8)], source="live")
     assert await media.save_media_text(archive, await take(archive), b"digest", WORDS) == 2
     assert await text_of(archive, 8) == await text_of(archive, 7)
@@ -130,14 +125,14 @@ async def test_a_file_of_two_posts_is_read_once(archive: Archive) -> None:
     assert await media.find_known_text(archive, file_id=POSTER.id) == (b"digest", WORDS)
 
 
-async def test_two_exports_with_files_of_one_name_are_two_files(archive: Archive) -> None:
+async def test_two_exports_with_files_of_one_name_are_two_files(archive):
     exported = MediaFile(PICTURE, "path:40000:photos/photo_1.jpg", "/exports/one/photos/photo_1.jpg", 40_000)
     await posts.save_posts(archive, [with_file(exported), with_file(exported, 8)], source="import")
     assert await media.save_media_text(archive, await take(archive), b"digest", WORDS) == 1
     assert (await take(archive)).key == PostKey(CHAT, 7)
 
 
-async def test_live_posts_come_first_and_then_the_newest(archive: Archive) -> None:
+async def test_live_posts_come_first_and_then_the_newest(archive):
     files = {n: replace(POSTER, id=f"bot:{n}", kind=VOICE if n == 12 else PICTURE) for n in (9, 10, 11, 12)}
     await posts.save_posts(archive, [with_file(files[n], n) for n in (10, 11, 12)], source="import")
     await posts.save_posts(archive, [with_file(files[9], 9)], source="live")
@@ -148,19 +143,19 @@ async def test_live_posts_come_first_and_then_the_newest(archive: Archive) -> No
     assert order == [9, 12, 11, 10]
 
 
-async def test_only_kinds_that_can_be_read_are_taken(archive: Archive) -> None:
+async def test_only_kinds_that_can_be_read_are_taken(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     assert await media.take_next_file(archive, [VOICE, DOCUMENT]) is None
 
 
-async def test_files_of_a_channel_that_waits_for_approval_are_not_read(archive: Archive) -> None:
+async def test_files_of_a_channel_that_waits_for_approval_are_not_read(archive):
     await channels.save_channel(archive, Channel(-1002, "Чужой", state="pending"))
     await posts.save_posts(archive, [replace(with_file(POSTER), key=PostKey(-1002, 7))], source="live")
     assert await media.take_next_file(archive, ALL_KINDS) is None
     assert await media.count_media(archive) == []
 
 
-async def test_a_failed_file_waits_or_is_left_and_can_be_tried_again(archive: Archive) -> None:
+async def test_a_failed_file_waits_or_is_left_and_can_be_tried_again(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     await media.save_media_failure(archive, await take(archive), "unavailable", retry_after=3600)
     assert await media.take_next_file(archive, ALL_KINDS) is None
@@ -173,7 +168,7 @@ async def test_a_failed_file_waits_or_is_left_and_can_be_tried_again(archive: Ar
     assert (await take(archive)).tries == 0
 
 
-async def test_the_pictures_of_an_album_are_all_text_of_its_post(archive: Archive) -> None:
+async def test_the_pictures_of_an_album_are_all_text_of_its_post(archive):
     members = [
         replace(with_file(replace(POSTER, id=f"bot:{n}"), n, "Меню" if n == 7 else ""), album="a") for n in (7, 8)
     ]
@@ -184,7 +179,7 @@ async def test_the_pictures_of_an_album_are_all_text_of_its_post(archive: Archiv
     assert [post.text for post in found.values()] == ["Меню\n\nУха 300 ₽\nБорщ 250 ₽"]
 
 
-async def test_the_preview_of_a_page_is_text_of_its_post_and_stays_without_it(archive: Archive) -> None:
+async def test_the_preview_of_a_page_is_text_of_its_post_and_stays_without_it(archive):
     page = MediaText(PAGE, "Городской сайт: Мост закрыт\nДо мая движения не будет.")
     linked = Post(PostKey(CHAT, 7), NOON, "https://example.org/most", media_text=(page,))
     await posts.save_posts(archive, [linked], source="history")

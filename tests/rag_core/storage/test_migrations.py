@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
@@ -23,21 +21,21 @@ Old = Callable[..., Path]
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[sqlite3.Connection]:
+def opened(file):
     with closing(sqlite3.connect(file)) as connection, connection:
         yield connection
 
 
-def version(folder: Path) -> int:
+def version(folder):
     with opened(folder / "citegram.db") as archive:
         return int(archive.execute("PRAGMA user_version").fetchone()[0])
 
 
 @pytest.fixture
-def old(tmp_path: Path) -> Old:
+def old(tmp_path):
     """The folder of an archive as an earlier version left it."""
 
-    def make_old() -> Path:
+    def make_old():
         folder = tmp_path / "data"
         folder.mkdir(mode=0o700)
         with opened(folder / "citegram.db") as archive:
@@ -60,13 +58,13 @@ def old(tmp_path: Path) -> Old:
     return make_old
 
 
-def update_citegram(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
+def update_citegram(monkeypatch, *statements):
     """Citegram of tomorrow, which has one more migration."""
     began = (TOMORROW, "DELETE FROM posts WHERE message_id > 100", *statements)
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, began))
 
 
-async def test_an_archive_of_an_earlier_version_is_migrated_once(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_archive_of_an_earlier_version_is_migrated_once(old, monkeypatch):
     folder = old()
     with monkeypatch.context() as tomorrow:
         update_citegram(tomorrow)
@@ -92,9 +90,7 @@ async def test_an_archive_of_an_earlier_version_is_migrated_once(old: Old, monke
 
 
 @pytest.mark.parametrize("room", [True, False])
-async def test_a_migration_that_fails_leaves_the_archive_as_it_was(
-    old: Old, monkeypatch: pytest.MonkeyPatch, room: bool
-) -> None:
+async def test_a_migration_that_fails_leaves_the_archive_as_it_was(old, monkeypatch, room):
     folder = old()
     with monkeypatch.context() as tomorrow:
         update_citegram(tomorrow, "INSERT INTO channels (chat_id, title) VALUES (-5, NULL)")

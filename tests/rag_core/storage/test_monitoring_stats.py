@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from stored_updates import save_updates
 
-from rag_core.storage import Archive, questions, raw_updates, readers
+from rag_core.storage import questions, raw_updates, readers
 from rag_core.storage.questions import QuestionStats
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
@@ -14,9 +11,9 @@ SAID, REFUSED, CLOSED = {"sentences": [{"support": 1}], "found": [[1, 2]]}, {"se
 UNSURE = SAID | {"certainty": "probable"}
 
 
-async def ask(archive: Archive, number: int, days_ago: float, answer: dict[str, Any] | str | None) -> int:
+async def ask(archive, number, days_ago, answer):
     moment = NOW - timedelta(days=days_ago)
-    asked: dict[str, Any] = {"bot_id": 1, "update_id": number, "chat_id": 5, "message_id": number, "thread": 3}
+    asked = {"bot_id": 1, "update_id": number, "chat_id": 5, "message_id": number, "thread": 3}
     asked |= {"user_id": 5 + number, "text": f"question {number}", "lang": "ru" if number % 2 else "en"}
     question = await questions.queue_question(archive, questions.QuestionRow(**asked, asked_at=moment, private=True))
     assert question
@@ -31,13 +28,13 @@ async def ask(archive: Archive, number: int, days_ago: float, answer: dict[str, 
     return question
 
 
-async def fill(archive: Archive) -> None:
+async def fill(archive):
     outcomes = [(0, SAID), (0, REFUSED), (0, None), (0, "waiting"), (3, SAID), (3, CLOSED), (40, UNSURE), (41, REFUSED)]
     for number, (days_ago, answer) in enumerate(outcomes):
         await ask(archive, number, days_ago + 0.1, answer)
 
 
-async def test_questions_are_counted_by_what_became_of_them(archive: Archive) -> None:
+async def test_questions_are_counted_by_what_became_of_them(archive):
     await fill(archive)
     assert await questions.count_questions_since(archive, NOW - timedelta(days=1)) == QuestionStats(4, 1, 0, 1, 1)
     assert await questions.count_questions_since(archive, NOW - timedelta(days=7)) == QuestionStats(6, 2, 0, 2, 1)
@@ -45,7 +42,7 @@ async def test_questions_are_counted_by_what_became_of_them(archive: Archive) ->
     assert await questions.count_questions_since(archive, NOW) == QuestionStats()
 
 
-async def test_old_questions_are_forgotten_and_still_counted(archive: Archive) -> None:
+async def test_old_questions_are_forgotten_and_still_counted(archive):
     await fill(archive)
     everything = NOW - timedelta(days=100)
     before = await questions.count_questions_since(archive, everything)
@@ -63,21 +60,21 @@ async def test_old_questions_are_forgotten_and_still_counted(archive: Archive) -
     assert len(fresh) == 6
 
 
-async def test_a_question_that_still_waits_is_not_forgotten(archive: Archive) -> None:
+async def test_a_question_that_still_waits_is_not_forgotten(archive):
     await ask(archive, 1, 400, "waiting")
     assert await readers.forget_question_texts(archive, NOW) == 0
     taken = await questions.take_next_question(archive)
     assert taken and taken.text == "question 1"
 
 
-async def test_the_language_of_a_user_is_that_of_their_last_question(archive: Archive) -> None:
+async def test_the_language_of_a_user_is_that_of_their_last_question(archive):
     await fill(archive)
     assert await readers.get_user_language(archive, 6) == "ru"
     assert await readers.get_user_language(archive, 7) == "en"
     assert await readers.get_user_language(archive, 999) is None
 
 
-async def test_the_latest_updates_that_were_set_aside_come_with_their_reasons(archive: Archive) -> None:
+async def test_the_latest_updates_that_were_set_aside_come_with_their_reasons(archive):
     await save_updates(archive, 42, [{"update_id": n, "odd": {}} for n in range(1, 6)])
     for number in range(1, 6):
         await raw_updates.quarantine_updates(archive, 42, {number: f"reason {number}"})
@@ -85,7 +82,7 @@ async def test_the_latest_updates_that_were_set_aside_come_with_their_reasons(ar
     assert latest == [(5, "reason 5"), (4, "reason 4")]
 
 
-async def test_what_waits_in_the_inbox_is_posts_and_what_nobody_handles(archive: Archive) -> None:
+async def test_what_waits_in_the_inbox_is_posts_and_what_nobody_handles(archive):
     kinds = ("channel_post", "message", "edited_channel_post", "message")
     await save_updates(archive, 42, [{"update_id": n, kind: {}} for n, kind in enumerate(kinds)])
     assert await raw_updates.count_unhandled_updates(archive) == 2

@@ -1,26 +1,22 @@
 """What the archive knows of posts beside their text, by channel."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import channels, posts
 from rag_core.storage.posts import PostFacet, find_posts_by_facet, list_facet_values
 from rag_core.types import Channel, Media, Origin, PostKey, PostKeySet
 
 HERE, THERE = -1001, -1002
 
 
-def listed(keys: PostKeySet) -> set[tuple[int, int]]:
+def listed(keys):
     return {(chat, int(number)) for chat, ids in keys.by_chat.items() for number in ids}
 
 
 @pytest.fixture
-async def archive(archive: Archive, make_post: Any) -> Archive:
+async def archive(archive, make_post):
     for chat in (HERE, THERE):
         await channels.save_channel(archive, Channel(chat, f"Channel {chat}"))
     kept = [
@@ -37,7 +33,7 @@ async def archive(archive: Archive, make_post: Any) -> Archive:
     return archive
 
 
-async def test_names_are_those_of_the_channels_asked_about(archive: Archive) -> None:
+async def test_names_are_those_of_the_channels_asked_about(archive):
     assert sorted(await list_facet_values(archive, PostFacet.AUTHOR, [HERE])) == ["Анна", "Пётр"]
     assert sorted(await list_facet_values(archive, PostFacet.AUTHOR, [HERE, THERE])) == ["Анна", "Мария", "Пётр"]
     assert sorted(await list_facet_values(archive, PostFacet.ORIGIN, [HERE, THERE])) == ["РБК", "ТАСС"]
@@ -49,7 +45,7 @@ async def test_names_are_those_of_the_channels_asked_about(archive: Archive) -> 
     assert await list_facet_values(archive, PostFacet.AUTHOR, []) == []
 
 
-async def test_posts_are_found_by_what_they_have_and_an_album_by_any_of_its_posts(archive: Archive) -> None:
+async def test_posts_are_found_by_what_they_have_and_an_album_by_any_of_its_posts(archive):
     both = [HERE, THERE]
     assert listed(await find_posts_by_facet(archive, PostFacet.AUTHOR, ["Анна"], both)) == {(HERE, 1), (THERE, 1)}
     assert listed(await find_posts_by_facet(archive, PostFacet.AUTHOR, ["Анна"], [HERE])) == {(HERE, 1)}
@@ -65,7 +61,7 @@ async def test_posts_are_found_by_what_they_have_and_an_album_by_any_of_its_post
     assert len(await find_posts_by_facet(archive, PostFacet.MEDIA, ["photo"], [])) == 0
 
 
-def test_keys_are_joined_and_shared_by_channel() -> None:
+def test_keys_are_joined_and_shared_by_channel():
     one = PostKeySet.of([PostKey(-1, 3), PostKey(-1, 1), PostKey(-2, 5), PostKey(-1, 3)])
     other = PostKeySet.of([PostKey(-1, 3), PostKey(-2, 6), PostKey(-3, 1)])
     assert (len(one), one.by_chat[-1].tolist()) == (3, [1, 3])
@@ -77,19 +73,19 @@ def test_keys_are_joined_and_shared_by_channel() -> None:
 class Explained:
     """An archive that tells how SQLite goes about what it is asked."""
 
-    def __init__(self, archive: Archive) -> None:
-        self.archive, self.steps = archive, list[str]()
+    def __init__(self, archive):
+        self.archive, self.steps = archive, []
 
-    async def rows(self, sql: str, values: Sequence[object] = ()) -> Any:
+    async def rows(self, sql, values=()):
         steps = [row["detail"] for row in await self.archive.rows(f"EXPLAIN QUERY PLAN {sql}", values)]
         self.steps += [step for step in steps if step.startswith(("SEARCH t", "SCAN t", "SEARCH m", "SCAN m"))]
         return await self.archive.rows(sql, values)
 
 
 @pytest.mark.parametrize("facet", list(PostFacet))
-async def test_no_text_is_read_to_find_them(archive: Archive, facet: PostFacet) -> None:
+async def test_no_text_is_read_to_find_them(archive, facet):
     """Through the rows, where the texts are, it takes 50 times as long."""
-    explained: Any = Explained(archive)
+    explained = Explained(archive)
     await find_posts_by_facet(explained, facet, ["Анна"], [HERE, THERE])
     if facet is not PostFacet.ORIGIN_CHAT:
         await list_facet_values(explained, facet, [HERE])

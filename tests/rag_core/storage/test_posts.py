@@ -1,14 +1,10 @@
 """Posts in versions: new, edited, late, deleted, back again."""
 
-from __future__ import annotations
-
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -36,22 +32,22 @@ FULL = Post(
 )
 
 
-def post(text: str, minute: int = 0, message_id: int = 7) -> Post:
+def post(text, minute=0, message_id=7):
     """A post written at noon and edited `minute` minutes later."""
     edited = NOON + timedelta(minutes=minute) if minute else None
     return Post(PostKey(-1001, message_id), NOON, text, edited=edited)
 
 
-async def current(archive: Archive) -> Post:
+async def current(archive):
     return (await visible_posts.fetch_posts(archive, [KEY]))[KEY]
 
 
-async def older(archive: Archive) -> list[str]:
+async def older(archive):
     rows = await archive.rows("SELECT text FROM post_versions ORDER BY stamp, update_id")
     return [row["text"] for row in rows]
 
 
-def with_file(text: str, name: str, minute: int = 0, kind: str = "document") -> Post:
+def with_file(text, name, minute=0, kind="document"):
     return replace(post(text, minute), media=Media(kind, name))
 
 
@@ -93,15 +89,7 @@ EDITED, UNCHANGED = PostTally(edited=1), PostTally(unchanged=1)
         ),
     ],
 )  # fmt: skip
-async def test_a_post_that_arrives_again(
-    archive: Archive,
-    saved: Post,
-    then: tuple[Any, ...],
-    tally: PostTally,
-    now: Post | str,
-    before: list[str],
-    seq: int,
-) -> None:
+async def test_a_post_that_arrives_again(archive, saved, then, tally, now, before, seq):
     assert await posts.save_posts(archive, [saved], source="live", update_id=10) == PostTally(new=1)
     source, update_id, *again = then
     assert await posts.save_posts(archive, again, source=source, update_id=update_id) == tally
@@ -111,13 +99,13 @@ async def test_a_post_that_arrives_again(
     assert (await older(archive), await posts.get_last_seq(archive)) == (before, seq)
 
 
-async def test_two_texts_of_one_id_and_time_do_not_swap_at_every_import(archive: Archive) -> None:
+async def test_two_texts_of_one_id_and_time_do_not_swap_at_every_import(archive):
     twice = [post("один"), post("другой")]
     assert await posts.save_posts(archive, twice, source="import") == PostTally(new=1, edited=1)
     assert await posts.save_posts(archive, twice, source="import") == PostTally(unchanged=2)
 
 
-async def test_entities_are_learnt_without_a_new_version(archive: Archive) -> None:
+async def test_entities_are_learnt_without_a_new_version(archive):
     await posts.save_posts(archive, [post("Хлеб 90")], source="import")
     told = replace(post("Хлеб 90", 5), entities=(Entity("bold", 0, 4),))
     assert await posts.save_posts(archive, [told], source="live", update_id=3) == PostTally(unchanged=1)
@@ -127,7 +115,7 @@ async def test_entities_are_learnt_without_a_new_version(archive: Archive) -> No
     assert await posts.get_last_seq(archive) == 1
 
 
-async def test_an_erased_post_is_gone_for_readers_but_not_from_the_archive(archive: Archive) -> None:
+async def test_an_erased_post_is_gone_for_readers_but_not_from_the_archive(archive):
     await posts.save_posts(archive, [post("Хлеб 90"), post("Другой", message_id=8)], source="live")
     assert await posts.mark_posts_deleted(archive, [KEY, KEY, PostKey(-1001, 99)], how="admin") == 1
     assert await posts.mark_posts_deleted(archive, [KEY], how="admin") == 0
@@ -141,7 +129,7 @@ async def test_an_erased_post_is_gone_for_readers_but_not_from_the_archive(archi
     assert (text, how) == ("Хлеб 90", "admin")
 
 
-async def test_a_post_that_reappears_lives_again(archive: Archive) -> None:
+async def test_a_post_that_reappears_lives_again(archive):
     await posts.save_posts(archive, [post("Хлеб 90")], source="live")
     await posts.mark_posts_deleted(archive, [KEY], how="import")
     assert await posts.save_posts(archive, [post("Хлеб 90")], source="import") == PostTally(new=1)
@@ -149,7 +137,7 @@ async def test_a_post_that_reappears_lives_again(archive: Archive) -> None:
     assert (await posts.list_post_changes(archive, 2))[0].post == await current(archive)
 
 
-async def test_changes_come_in_pages_and_each_post_once(archive: Archive) -> None:
+async def test_changes_come_in_pages_and_each_post_once(archive):
     await posts.save_posts(archive, [post(str(n), message_id=n) for n in range(1, 1201)], source="import")
     await posts.save_posts(archive, [post("снова", 5, message_id=1)], source="import")
 
@@ -163,7 +151,7 @@ async def test_changes_come_in_pages_and_each_post_once(archive: Archive) -> Non
     assert found == [*range(2, 1201), 1]
 
 
-async def test_parents_are_the_living_posts_that_are_replied_to(archive: Archive) -> None:
+async def test_parents_are_the_living_posts_that_are_replied_to(archive):
     kept = [post("Цена?", message_id=1), *(replace(post("Вот", message_id=n), reply_to=n - 1) for n in (2, 3))]
     await posts.save_posts(archive, [*kept, replace(post("?", message_id=9), reply_to=5)], source="live")
     keys = [PostKey(-1001, n) for n in (1, 2, 3, 9)]
@@ -173,14 +161,14 @@ async def test_parents_are_the_living_posts_that_are_replied_to(archive: Archive
     assert await visible_posts.fetch_replied_texts(archive, keys) == {keys[2]: "Вот"}
 
 
-async def test_missing_posts_lie_between_the_first_and_last_of_those_present(archive: Archive) -> None:
+async def test_missing_posts_lie_between_the_first_and_last_of_those_present(archive):
     await posts.save_posts(archive, [post(str(n), message_id=n) for n in range(1, 11)], source="live")
     await posts.mark_posts_deleted(archive, [PostKey(-1001, 6)], how="admin")
     assert await posts.find_missing_posts(archive, -1001, [3, 5, 7, 8]) == [PostKey(-1001, 4)]
     assert await posts.find_missing_posts(archive, -1001, []) == []
 
 
-async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive: Archive) -> None:
+async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive):
     await channels.save_channel(archive, Channel(-1001, "Пекарня"))
     await channels.save_channel(
         archive, Channel(-1001, "Булочная", "bread", visibility=Visibility.PUBLIC, state="paused")
@@ -202,9 +190,9 @@ arrivals = st.lists(
 @settings(max_examples=choose_size(40, 15), deadline=None)
 @given(arrivals, st.randoms(use_true_random=False), st.integers(1, 6))
 async def test_in_whatever_order_and_batches_they_arrive_the_newest_wins_and_no_text_is_lost(
-    prepare_archive: Callable[[Path], None], written: list[tuple[int, int, str]], random: object, size: int
-) -> None:
-    random.shuffle(written)  # type: ignore[attr-defined]
+    prepare_archive, written, random, size
+):
+    random.shuffle(written)
     with tempfile.TemporaryDirectory() as folder:
         prepare_archive(Path(folder))
         archive = await Archive.open(Path(folder))
@@ -220,7 +208,7 @@ async def test_in_whatever_order_and_batches_they_arrive_the_newest_wins_and_no_
     assert now.version == 1 + len(before)
 
 
-async def test_a_known_text_is_never_replaced_by_none(archive: Archive) -> None:
+async def test_a_known_text_is_never_replaced_by_none(archive):
     await posts.save_posts(archive, [post("Хлеб 90")], source="live", update_id=1)
     for minute, update_id, media in ((0, 0, "photo"), (5, 0, "photo"), (6, 2, "game"), (7, 3, None)):
         bare = replace(post("", minute), media=Media(media) if media else None)
@@ -230,7 +218,7 @@ async def test_a_known_text_is_never_replaced_by_none(archive: Archive) -> None:
     assert await older(archive) == []
 
 
-async def test_lines_that_only_one_way_of_reading_has_are_learnt_without_a_version(archive: Archive) -> None:
+async def test_lines_that_only_one_way_of_reading_has_are_learnt_without_a_version(archive):
     await posts.save_posts(archive, [post("Песня", 5)], source="live", update_id=3)
     more = replace(post("Песня\nХор – Жар", 5), entities=(Entity("bold", 0, 5),))
     for _ in range(2):
@@ -243,8 +231,8 @@ async def test_lines_that_only_one_way_of_reading_has_are_learnt_without_a_versi
     assert (shorter, (await current(archive)).text) == (PostTally(edited=1), "Песня")
 
 
-async def test_the_cost_of_an_edit_does_not_grow_with_the_versions_that_are_kept(archive: Archive) -> None:
-    async def measure(first: int) -> float:
+async def test_the_cost_of_an_edit_does_not_grow_with_the_versions_that_are_kept(archive):
+    async def measure(first):
         before = time.process_time()
         for n in range(first, first + 60):
             await posts.save_posts(archive, [post(f"Хлеб {n}", n)], source="import")
@@ -255,12 +243,12 @@ async def test_the_cost_of_an_edit_does_not_grow_with_the_versions_that_are_kept
     assert await measure(20_000) < 3 * few + 0.1
 
 
-async def test_a_topic_s_new_title_is_read_again_with_its_posts(archive: Archive) -> None:
+async def test_a_topic_s_new_title_is_read_again_with_its_posts(archive):
     await channels.save_channel(archive, Channel(-1001, "Клуб", kind="supergroup"))
     there = [replace(post(f"Полив {n}", message_id=n), topic=topic) for n, topic in ((11, 3), (12, 3), (13, 4))]
     await posts.save_posts(archive, there, source="import")
 
-    async def name(title: str, when: int) -> list[int]:
+    async def name(title, when):
         before = await posts.get_last_seq(archive)
         async with archive.writing() as connection:
             await channels.save_topic_titles(connection, -1001, {3: (title, when)})

@@ -1,32 +1,28 @@
 """What is searched: visible posts, each album as one; what shows a changed post changes with it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from rag_core.storage import Archive, channels, index_state, posts, readers, visible_posts
+from rag_core.storage import channels, index_state, posts, readers, visible_posts
 from rag_core.storage.posts import StoredPost, fetch_stored_posts, list_album_keys
-from rag_core.types import Channel, Entity, Media, Post, PostKey
+from rag_core.types import Channel, Entity, Media, PostKey
 
-MakePost = Callable[..., Post]
 CHAT = -1001
 PHOTO = Media("photo")
 
 
 @pytest.fixture
-async def archive(archive: Archive) -> Archive:
+async def archive(archive):
     await channels.save_channel(archive, Channel(CHAT, "Пекарня"))
     return archive
 
 
-def key(number: int) -> PostKey:
+def key(number):
     return PostKey(CHAT, number)
 
 
-async def seen(archive: Archive, after: int = 0) -> dict[int, str | None]:
+async def seen(archive, after=0):
     """What an index that has come up to `after` is told: message id -> text, None where it is to go."""
     found = await posts.list_post_changes(archive, after)
     assert len({change.key for change in found}) == len(found)
@@ -34,16 +30,14 @@ async def seen(archive: Archive, after: int = 0) -> dict[int, str | None]:
     return {change.key.message_id: change.post.text if change.post else None for change in found}
 
 
-async def waiting(archive: Archive) -> set[int]:
+async def waiting(archive):
     await index_state.queue_changed_posts(archive, "store", "model")
     queued = await index_state.list_queued_posts(archive, 100)
     await index_state.dequeue_posts(archive, queued)
     return {key.message_id for key, _ in queued}
 
 
-async def test_an_album_is_found_under_its_captioned_post_with_the_captions_of_all(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_an_album_is_found_under_its_captioned_post_with_the_captions_of_all(archive, make_post):
     album = [
         make_post(1, "", album="a", media=PHOTO),
         make_post(2, "Хлеб 🍞", album="a", media=PHOTO, entities=(Entity("bold", 0, 4),)),
@@ -59,7 +53,7 @@ async def test_an_album_is_found_under_its_captioned_post_with_the_captions_of_a
     assert await waiting(archive) == {1, 2, 3}
 
 
-async def test_a_member_that_changes_or_comes_late_changes_the_whole(archive: Archive, make_post: MakePost) -> None:
+async def test_a_member_that_changes_or_comes_late_changes_the_whole(archive, make_post):
     pdf = Media("document", "меню.pdf")
     await posts.save_posts(archive, [make_post(1, "", album="a", media=pdf)], source="live")
     assert await seen(archive) == {1: ""}
@@ -79,9 +73,7 @@ async def test_a_member_that_changes_or_comes_late_changes_the_whole(archive: Ar
     assert await waiting(archive) == {1, 2}
 
 
-async def test_a_reply_is_looked_at_again_when_what_it_replies_to_changes(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_a_reply_is_looked_at_again_when_what_it_replies_to_changes(archive, make_post):
     await posts.save_posts(archive, [make_post(2, "Да", reply_to=1), make_post(3, "Мимо")], source="live")
     before = await posts.get_last_seq(archive)
     await waiting(archive)
@@ -91,9 +83,7 @@ async def test_a_reply_is_looked_at_again_when_what_it_replies_to_changes(
     assert await waiting(archive) == {1, 2}
 
 
-async def test_guarded_posts_are_kept_and_found_only_where_an_admin_lets_them(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_guarded_posts_are_kept_and_found_only_where_an_admin_lets_them(archive, make_post):
     kept = [
         make_post(1, "Для всех"),
         make_post(2, "Платное", guarded="paid"),
@@ -113,13 +103,13 @@ async def test_guarded_posts_are_kept_and_found_only_where_an_admin_lets_them(
     assert await seen(archive, before) == {2: None, 3: None}
 
 
-async def test_an_export_does_not_take_the_guard_away(archive: Archive, make_post: MakePost) -> None:
+async def test_an_export_does_not_take_the_guard_away(archive, make_post):
     await posts.save_posts(archive, [make_post(1, "Тс-с", guarded="protected")], source="live")
     await posts.save_posts(archive, [make_post(1, "Тс-с!", edited=make_post(1, "", days=1).date)], source="import")
     assert await visible_posts.fetch_posts(archive, [key(1)]) == {}
 
 
-async def test_a_suspected_post_is_left_out_until_it_is_seen_again(archive: Archive, make_post: MakePost) -> None:
+async def test_a_suspected_post_is_left_out_until_it_is_seen_again(archive, make_post):
     post = make_post(1, "Хлеб")
     await posts.save_posts(archive, [post], source="live", update_id=5)
     before = await posts.get_last_seq(archive)
@@ -133,9 +123,7 @@ async def test_a_suspected_post_is_left_out_until_it_is_seen_again(archive: Arch
     assert await seen(archive, before) == {1: "Хлеб"}
 
 
-async def test_what_an_admin_deleted_comes_back_with_a_newer_version_only(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_what_an_admin_deleted_comes_back_with_a_newer_version_only(archive, make_post):
     post = make_post(1, "Хлеб")
     await posts.save_posts(archive, [post], source="live", update_id=5)
     await posts.mark_posts_deleted(archive, [key(1)], how="admin")
@@ -146,7 +134,7 @@ async def test_what_an_admin_deleted_comes_back_with_a_newer_version_only(
     assert (await visible_posts.fetch_posts(archive, [key(1)]))[key(1)].text == "Хлеб 95"
 
 
-async def test_touched_posts_are_looked_at_again(archive: Archive, make_post: MakePost) -> None:
+async def test_touched_posts_are_looked_at_again(archive, make_post):
     await posts.save_posts(archive, [make_post(n, f"Пост {n}") for n in range(1, 1201)], source="live")
     await posts.save_posts(archive, [make_post(1, "Чужой", chat=-1002)], source="live")
     before = await posts.get_last_seq(archive)
@@ -157,9 +145,7 @@ async def test_touched_posts_are_looked_at_again(archive: Archive, make_post: Ma
     assert len(await posts.list_post_changes(archive, before, 5000)) == 1201
 
 
-async def test_a_removed_channel_goes_from_the_indexes_first_and_then_for_good(
-    archive: Archive, make_post: MakePost
-) -> None:
+async def test_a_removed_channel_goes_from_the_indexes_first_and_then_for_good(archive, make_post):
     await readers.bind_channel(archive, -9, CHAT)
     await posts.save_posts(archive, [make_post(1, "Хлеб"), make_post(2, "Булки")], source="live")
     before = await posts.get_last_seq(archive)
@@ -174,7 +160,7 @@ async def test_a_removed_channel_goes_from_the_indexes_first_and_then_for_good(
     assert await archive.rows("SELECT 1 FROM posts") == []
 
 
-async def test_an_admin_sees_what_readers_do_not(archive: Archive, make_post: MakePost) -> None:
+async def test_an_admin_sees_what_readers_do_not(archive, make_post):
     kept = [make_post(1, "a"), make_post(2, "b"), make_post(3, "c", guarded="paid"), make_post(4, "d")]
     await posts.save_posts(archive, kept, source="live")
     await posts.mark_posts_deleted(archive, [key(1)], how="admin")
@@ -185,7 +171,7 @@ async def test_an_admin_sees_what_readers_do_not(archive: Archive, make_post: Ma
     }
 
 
-async def test_a_post_of_an_album_stands_for_all_of_it(archive: Archive, make_post: MakePost) -> None:
+async def test_a_post_of_an_album_stands_for_all_of_it(archive, make_post):
     kept = [make_post(n, "", album="a") for n in (3, 2, 4)] + [make_post(5, "x"), make_post(6, "", album="b")]
     await posts.save_posts(archive, [*kept, make_post(3, "", chat=-1002, album="a")], source="live")
     for number in (2, 3, 4):

@@ -1,34 +1,30 @@
 """Updates and questions as rows: nothing lost, nothing twice, and answered questions found again by their messages."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from stored_updates import save_updates
 
-from rag_core.storage import Archive, questions, raw_updates
+from rag_core.storage import questions, raw_updates
 from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.raw_updates import RawUpdate, encode_update
 
 BOT = 42
 
 
-def update(update_id: int, kind: str = "channel_post") -> dict[str, Any]:
+def update(update_id, kind="channel_post"):
     return {"update_id": update_id, kind: {"text": "Половина пары \ud83d и нуль \x00"}}
 
 
-async def settle(archive: Archive, *update_ids: int) -> None:
+async def settle(archive, *update_ids):
     async with archive.writing() as connection:
         await raw_updates.mark_updates_done(connection, BOT, update_ids)
 
 
-async def test_posts_wait_in_the_order_of_their_updates_until_they_are_settled(archive: Archive) -> None:
+async def test_posts_wait_in_the_order_of_their_updates_until_they_are_settled(archive):
     await save_updates(archive, BOT, [update(3), update(2, "message"), update(1, "edited_channel_post")])
 
     pending = await raw_updates.list_pending_posts(archive)
@@ -40,20 +36,20 @@ async def test_posts_wait_in_the_order_of_their_updates_until_they_are_settled(a
     assert await raw_updates.count_updates_by_state(archive) == {"pending": 1, "poison": 0, "done": 2}
 
 
-async def test_an_update_that_comes_again_does_not_wake_up(archive: Archive) -> None:
+async def test_an_update_that_comes_again_does_not_wake_up(archive):
     await save_updates(archive, BOT, [update(1)])
     await settle(archive, 1)
     await save_updates(archive, BOT, [update(1)])
     assert await raw_updates.list_pending_posts(archive) == []
 
 
-async def test_a_batch_is_kept_whole_or_not_at_all(archive: Archive) -> None:
+async def test_a_batch_is_kept_whole_or_not_at_all(archive):
     with pytest.raises(OverflowError):
         await raw_updates.save_updates(archive, BOT, [encode_update(update(1)), RawUpdate(2**70, "message", "{}")])
     assert await raw_updates.count_updates_by_state(archive) == {"pending": 0, "poison": 0, "done": 0}
 
 
-async def test_poison_waits_no_longer_and_is_kept_as_it_came(archive: Archive) -> None:
+async def test_poison_waits_no_longer_and_is_kept_as_it_came(archive):
     await save_updates(archive, BOT, [update(1), update(2)])
     await raw_updates.quarantine_updates(archive, BOT, {1: "unknown forward_origin"})
     await raw_updates.claim_update(archive, BOT, 1)
@@ -63,7 +59,7 @@ async def test_poison_waits_no_longer_and_is_kept_as_it_came(archive: Archive) -
     assert error == "unknown forward_origin" and "channel_post" in raw
 
 
-async def test_an_update_is_claimed_exactly_once(archive: Archive) -> None:
+async def test_an_update_is_claimed_exactly_once(archive):
     await save_updates(archive, BOT, [update(1, "message")])
     assert not await raw_updates.is_update_claimed(archive, BOT, 1)
     claims = await asyncio.gather(*(raw_updates.claim_update(archive, BOT, n) for n in (1, 1, 2, 2, 1)))
@@ -72,7 +68,7 @@ async def test_an_update_is_claimed_exactly_once(archive: Archive) -> None:
     assert not await raw_updates.is_update_claimed(archive, 43, 1)
 
 
-async def test_a_claimed_question_is_done_but_a_claimed_post_still_waits(archive: Archive) -> None:
+async def test_a_claimed_question_is_done_but_a_claimed_post_still_waits(archive):
     await save_updates(archive, BOT, [update(1), update(2, "message"), update(3, "message")])
     await raw_updates.claim_update(archive, BOT, 1)
     await raw_updates.claim_update(archive, BOT, 2)
@@ -81,7 +77,7 @@ async def test_a_claimed_question_is_done_but_a_claimed_post_still_waits(archive
     assert await raw_updates.list_unclaimed_updates(archive, BOT, after=3) == []
 
 
-async def test_only_old_and_done_updates_are_forgotten(archive: Archive) -> None:
+async def test_only_old_and_done_updates_are_forgotten(archive):
     await save_updates(archive, BOT, [update(n) for n in (1, 2, 3)])
     await settle(archive, 1, 2)
     async with archive.writing() as connection:
@@ -96,25 +92,24 @@ ASKED = questions.QuestionRow(
 )  # fmt: skip
 
 
-async def ask(archive: Archive, update_id: int, user_id: int = 5) -> int | None:
+async def ask(archive, update_id, user_id=5):
     row = replace(ASKED, update_id=update_id, message_id=update_id, user_id=user_id)
     return await questions.queue_question(archive, row)
 
 
-async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archive) -> None:
+async def test_a_question_is_queued_once_and_comes_back_as_asked(archive):
     first = await ask(archive, 1)
     assert first is not None
     assert await ask(archive, 1) is None
     assert (await fetch_queue_stats(archive)).waiting == 1
 
     taken = await questions.take_next_question(archive)
-    assert taken is not None
     assert len(taken.handle) == 20
     assert taken == replace(ASKED, id=first, attempts=1, handle=taken.handle)
     assert await questions.take_next_question(archive) is None
 
 
-async def test_workers_never_take_the_same_question(archive: Archive) -> None:
+async def test_workers_never_take_the_same_question(archive):
     for n in range(10):
         await ask(archive, n, user_id=n)
     taken = await asyncio.gather(*(questions.take_next_question(archive) for _ in range(12)))
@@ -123,7 +118,7 @@ async def test_workers_never_take_the_same_question(archive: Archive) -> None:
     assert ids == sorted(ids)
 
 
-async def test_a_reader_s_second_question_waits_for_the_first_but_holds_up_nobody(archive: Archive) -> None:
+async def test_a_reader_s_second_question_waits_for_the_first_but_holds_up_nobody(archive):
     for n, user_id in enumerate((5, 5, 6)):
         await ask(archive, n, user_id)
     first, other = await questions.take_next_question(archive), await questions.take_next_question(archive)
@@ -135,7 +130,7 @@ async def test_a_reader_s_second_question_waits_for_the_first_but_holds_up_nobod
     assert second and second.message_id == 1
 
 
-async def test_what_was_running_is_queued_again_and_what_was_finished_is_not(archive: Archive) -> None:
+async def test_what_was_running_is_queued_again_and_what_was_finished_is_not(archive):
     for n in (1, 2, 3):
         await ask(archive, n, user_id=n)
     first, second = await questions.take_next_question(archive), await questions.take_next_question(archive)
@@ -150,17 +145,14 @@ async def test_what_was_running_is_queued_again_and_what_was_finished_is_not(arc
 
 
 CHAT, OTHER, RITA, OTTO = -1009, -1010, 500, 502
-Answer = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture
-def answer(archive: Archive) -> Answer:
+def answer(archive):
     """What asks and answers, such as "text" in message 3, answered in the messages 4 and 7."""
     updates = iter(range(1, 100))
 
-    async def asked(
-        text: str, message: int, sent: list[int], *, user: int = RITA, chat: int = CHAT, thread: int | None = None
-    ) -> None:
+    async def asked(text, message, sent, *, user=RITA, chat=CHAT, thread=None):
         row = replace(
             ASKED, update_id=next(updates), chat_id=chat, message_id=message, thread=thread, user_id=user, text=text
         )
@@ -173,17 +165,17 @@ def answer(archive: Archive) -> Answer:
     return asked
 
 
-async def behind(archive: Archive, message: int, chat: int = CHAT) -> str | None:
+async def behind(archive, message, chat=CHAT):
     found = await questions.find_question_of_message(archive, BOT, chat, message)
     return found.text if found else None
 
 
-async def last(archive: Archive, user: int = RITA, chat: int = CHAT, thread: int | None = None) -> str | None:
+async def last(archive, user=RITA, chat=CHAT, thread=None):
     found = await questions.fetch_last_answered(archive, BOT, chat, user, thread)
     return found.text if found else None
 
 
-async def test_an_answer_is_found_by_each_of_its_messages_and_by_its_question(archive: Archive, answer: Answer) -> None:
+async def test_an_answer_is_found_by_each_of_its_messages_and_by_its_question(archive, answer):
     await answer("one", 10, [12, 14])
     await answer("two", 11, [13], user=OTTO)
     await answer("elsewhere", 10, [12], chat=OTHER)
@@ -192,7 +184,7 @@ async def test_an_answer_is_found_by_each_of_its_messages_and_by_its_question(ar
     assert await questions.find_question_of_message(archive, BOT + 1, CHAT, 12) is None
 
 
-async def test_the_last_answer_is_the_asker_s_own_in_this_chat(archive: Archive, answer: Answer) -> None:
+async def test_the_last_answer_is_the_asker_s_own_in_this_chat(archive, answer):
     await answer("first", 1, [2])
     await answer("second", 3, [4])
     await answer("failed", 5, [])
@@ -204,14 +196,14 @@ async def test_the_last_answer_is_the_asker_s_own_in_this_chat(archive: Archive,
     assert await behind(archive, 5) is None
 
 
-async def test_in_a_forum_the_thread_s_own_answer_comes_first(archive: Archive, answer: Answer) -> None:
+async def test_in_a_forum_the_thread_s_own_answer_comes_first(archive, answer):
     await answer("in seven", 1, [2], thread=7)
     await answer("in nine", 3, [4], thread=9)
     found = [await last(archive, thread=thread) for thread in (7, 9, 8, None)]
     assert found == ["in seven", "in nine", "in nine", "in nine"]
 
 
-async def test_it_knows_whose_it_was_and_what_was_kept(archive: Archive, answer: Answer) -> None:
+async def test_it_knows_whose_it_was_and_what_was_kept(archive, answer):
     await answer("one", 1, [2])
     found = await questions.find_question_of_message(archive, BOT, CHAT, 2)
     assert found

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rag_core.text.answer_type import (
@@ -25,7 +23,7 @@ from rag_core.text.tokens import stem
         ("", AnswerType.ANYTHING), ("Whenever", AnswerType.ANYTHING),
     ],
 )  # fmt: skip
-def test_what_a_question_asks_for(question: str, want: AnswerType) -> None:
+def test_what_a_question_asks_for(question, want):
     assert detect_answer_type(question) is want
 
 
@@ -48,13 +46,11 @@ def test_what_a_question_asks_for(question: str, want: AnswerType) -> None:
         (AnswerType.ANYTHING, "", "Почему?", True),
     ],
 )
-def test_whether_a_text_holds_what_is_asked_for_and_not_said(
-    want: AnswerType, text: str, question: str, held: bool
-) -> None:
+def test_whether_a_text_holds_what_is_asked_for_and_not_said(want, text, question, held):
     assert contains_answer_type(want, text, question) is held
 
 
-def test_the_first_word_of_a_sentence_is_no_name() -> None:
+def test_the_first_word_of_a_sentence_is_no_name():
     text = "Завтра придёт Тамара Игоревна. Паром ждёт. «Чайка» стоит.\nЛёва спит, а Зоя нет"
     assert extract_name_stems(text) == {stem(name) for name in ("тамара", "игоревна", "зоя")}
 
@@ -62,6 +58,6 @@ def test_the_first_word_of_a_sentence_is_no_name() -> None:
 @pytest.mark.parametrize(
     "question", ["Как изменилась цена ржаного?", "как менялись цены на кофе", "how did the price of entry change?"]
 )
-def test_how_a_value_changed_asks_for_all_of_its_values(question: str) -> None:
+def test_how_a_value_changed_asks_for_all_of_its_values(question):
     assert asks_for_changes(question)
     assert not asks_for_changes("Сколько стоит ржаной?")

@@ -1,9 +1,5 @@
 """Names: found by capital letters, matched in their forms and in the other script, and those that posts give."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
@@ -30,12 +26,12 @@ from rag_core.text.names import (
         ("", []),
     ],
 )
-def test_names_are_runs_of_words_with_capital_letters(text: str, found: list[str]) -> None:
+def test_names_are_runs_of_words_with_capital_letters(text, found):
     assert [run[0] for run in find_names(text)] == found
 
 
 @pytest.mark.parametrize("form", ["Торосов", "Торосова", "Торосову", "Торосовой", "Торосовым", "Торосовых"])
-def test_all_forms_of_a_surname_are_one(form: str) -> None:
+def test_all_forms_of_a_surname_are_one(form):
     base = get_surname_base(form)
     assert base == "торосов"
     assert build_surname_pattern(base).search(f"сказал {form.lower()}, и всё")
@@ -50,12 +46,12 @@ NAMES = {
 
 
 @pytest.mark.parametrize("same", NAMES)
-def test_a_name_is_known_in_another_case_and_in_part(same: bool) -> None:
+def test_a_name_is_known_in_another_case_and_in_part(same):
     pairs = [pair.split("=") for pair in NAMES[same].split("|")]
     assert [pair for pair in pairs if matches_name(*pair) is not same] == []
 
 
-def test_a_file_is_known_whatever_stands_between_its_words() -> None:
+def test_a_file_is_known_whatever_stands_between_its_words():
     for written in ("Прайс лист.PDF", "прайс_лист.pdf", "отчёт.pdf, прайс-лист.pdf"):
         assert matches_file_name("прайс лист.pdf", written)
     assert matches_file_name("отчет.pdf", "Отчёт.pdf")
@@ -66,20 +62,20 @@ def test_a_file_is_known_whatever_stands_between_its_words() -> None:
 POSTS = {"timur", "lazarev", "most", "sport", "ворон"}
 
 
-def find(text: str) -> set[str]:
+def find(text):
     return {other for _, other in list_names_in_other_script(text, lambda term: int(term in POSTS))}
 
 
-def test_a_name_is_found_in_the_spelling_that_posts_have() -> None:
+def test_a_name_is_found_in_the_spelling_that_posts_have():
     assert find("кто такой тимур лазарев") == {"timur", "lazarev"}
     assert find("who is Voron") == {"ворон"}
 
 
-def test_a_common_russian_word_is_no_name() -> None:
+def test_a_common_russian_word_is_no_name():
     assert not find("где мост и спорт")
 
 
-async def test_own_synonyms_find_posts_that_lack_the_word(library: Any) -> None:
+async def test_own_synonyms_find_posts_that_lack_the_word(library):
     archive = library.rag.archive
     own = Synonym(library.harbour, "nosh", "mackerel")
     assert await add_synonym(archive, own, 1)

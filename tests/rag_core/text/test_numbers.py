@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -17,7 +15,7 @@ from rag_core.text.tokens import tokenize
         ("$5.5mn", {5500000}), ("5 м рублей", {5000000}), ("0,150 кг", {150}),
     ],
 )  # fmt: skip
-def test_a_number_is_read_in_every_usual_writing(text: str, values: set[float]) -> None:
+def test_a_number_is_read_in_every_usual_writing(text, values):
     (number,) = parse_numbers(text, "ru")
     assert set(number.values) == values
 
@@ -26,7 +24,7 @@ def test_a_number_is_read_in_every_usual_writing(text: str, values: set[float]) 
 @example("phone 01555 014 220")
 @example("0.123.456")
 @example("٢٥ руб.")
-def test_no_text_of_figures_raises(text: str) -> None:
+def test_no_text_of_figures_raises(text):
     """A telephone number in a post once stopped the answers over it."""
     for lang in ("ru", "en"):
         parse_numbers(text, lang)

@@ -1,9 +1,6 @@
 """Parts of a post's text: polls, links to posts, spoilers."""
 
-from __future__ import annotations
-
 import time
-from typing import Any
 
 import pytest
 
@@ -32,9 +29,7 @@ POLL = Media("poll")
         ("No options here", POLL, None),
     ],
 )
-def test_a_poll_is_told_by_its_media_or_by_its_question(
-    make_post: Any, text: str, media: Any, poll: str | None
-) -> None:
+def test_a_poll_is_told_by_its_media_or_by_its_question(make_post, text, media, poll):
     post = make_post(1, text, media=media)
     span = find_poll(post)
     assert (text[slice(*span)] if span else None) == poll
@@ -48,14 +43,14 @@ def test_a_poll_is_told_by_its_media_or_by_its_question(
         ("Какой мост разводят первым?", "Который из мостов?\nКакой мост разводят первым\n— Лодочный\n— Мучной"),
     ],
 )
-async def test_a_poll_is_never_a_sure_answer(library: Any, make_post: Any, question: str, poll: str) -> None:
+async def test_a_poll_is_never_a_sure_answer(library, make_post, question, poll):
     await library.keep(make_post(50, poll, chat=library.harbour, media=POLL))
     answer = await library.ask(question)
     assert answer.certainty is not Certainty.SURE
     assert not any("— " in sentence.text for sentence in answer.sentences)
 
 
-async def test_a_statement_stands_before_a_poll_about_the_same(library: Any, make_post: Any) -> None:
+async def test_a_statement_stands_before_a_poll_about_the_same(library, make_post):
     poll = make_post(51, "Suggest a time for the daily quiz\n— 2 pm\n— 3 pm", chat=library.harbour, days=5, media=POLL)
     await library.keep(make_post(50, "Join the daily live quiz at 4pm.", chat=library.harbour), poll)
     answer = await library.ask("At what time is the daily live quiz?")
@@ -81,31 +76,31 @@ https://evil.example/t.me/harbour_news/12 https://t.me/joinchat/AbCdEf https://e
 
 
 @pytest.mark.parametrize("text", LINKS.split())
-def test_a_link_means_its_post_in_every_form(text: str) -> None:
+def test_a_link_means_its_post_in_every_form(text):
     (link,) = find_post_links(text)
     post = PostKey(-1005678 if "5678" in text else -1001234, 12)
     assert (resolve_post_link(link, KNOWN), link.single) == (post, "single" in text)
 
 
 @pytest.mark.parametrize("text", NO_LINKS.split())
-def test_what_leads_to_no_post_is_no_link(text: str) -> None:
+def test_what_leads_to_no_post_is_no_link(text):
     assert find_post_links(text) == []
 
 
 @pytest.mark.parametrize("text", ["https://t.me/elsewhere/12", "https://t.me/c/999/12"])
-def test_a_link_to_an_unknown_channel_means_nothing_here(text: str) -> None:
+def test_a_link_to_an_unknown_channel_means_nothing_here(text):
     (link,) = find_post_links(text)
     assert resolve_post_link(link, KNOWN) is None
     assert link.text == text
 
 
-def test_several_links_come_in_their_order_and_once() -> None:
+def test_several_links_come_in_their_order_and_once():
     text = "t.me/harbour_news/3 и t.me/c/5678/1,\nt.me/Harbour_news/3"
     assert [(link.chat, link.message_id) for link in find_post_links(text)] == [("harbour_news", 3), (-1005678, 1)]
     assert find_post_links("t.me/c/1/2")[0] == PostLink(-1001, 2, False, "t.me/c/1/2")
 
 
-def hide(make_post: Any, text: str, *hidden: str, **link: str) -> Any:
+def hide(make_post, text, *hidden, **link):
     entities = [
         Entity("spoiler", len(text[: text.index(one)].encode("utf-16-le")) // 2, len(one.encode("utf-16-le")) // 2)
         for one in hidden
@@ -126,19 +121,17 @@ def hide(make_post: Any, text: str, *hidden: str, **link: str) -> Any:
         ("Winner: one\ntwo", "one\ntwo", "Winner: one two", "Winner: ▒▒▒ ▒▒▒"),
     ],
 )
-def test_what_a_text_shows_of_a_spoiler_is_covered(
-    make_post: Any, text: str, hidden: str, shown: str, covered: str
-) -> None:
+def test_what_a_text_shows_of_a_spoiler_is_covered(make_post, text, hidden, shown, covered):
     assert cover_spoilers(shown, hide(make_post, text, hidden)) == covered
 
 
-def test_an_address_under_hidden_words_is_covered_and_nothing_of_a_post_without_spoilers(make_post: Any) -> None:
+def test_an_address_under_hidden_words_is_covered_and_nothing_of_a_post_without_spoilers(make_post):
     spoilers = hide(make_post, "The map is here.", "here", url="https://example.org/marlin")
     assert "marlin" not in cover_spoilers("See https://example.org/marlin", spoilers)
     assert list_spoilers([make_post(1, "The code is MARLIN.")]) == ()
 
 
-def test_thousands_of_spoilers_take_no_seconds_and_hide_all(make_post: Any) -> None:
+def test_thousands_of_spoilers_take_no_seconds_and_hide_all(make_post):
     words = [f"w{n}" for n in range(4000)]
     text = " ".join(words)
     places = [Entity("spoiler", text.index(f"w{n}"), len(f"w{n}")) for n in range(4000)]
@@ -149,7 +142,7 @@ def test_thousands_of_spoilers_take_no_seconds_and_hide_all(make_post: Any) -> N
     assert time.thread_time() - started < 1
 
 
-async def test_profiles_of_channels_are_made_of_what_posts_show(library: Any, make_post: Any) -> None:
+async def test_profiles_of_channels_are_made_of_what_posts_show(library, make_post):
     post = make_post(50, "The code is MARLIN.", chat=library.safe, entities=(Entity("spoiler", 12, 6),))
     await library.keep(post)
     latest = await summarize_latest_texts(library.rag.archive, [library.safe], 5, list)

@@ -1,9 +1,6 @@
 """Query terms: forms, synonyms, translations, shares, similar stems, kinds of answers, and corrected spelling."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokeniz
     ("one", "other"),
     [("скамеек", "скамейка"), ("людей", "человек"), ("пришёл", "прийти"), ("детям", "ребёнок"), ("окон", "окнами")],
 )
-def test_forms_of_one_word_share_a_term(one: str, other: str) -> None:
+def test_forms_of_one_word_share_a_term(one, other):
     assert tokenize(one) == tokenize(other)
 
 
@@ -31,13 +28,13 @@ def test_forms_of_one_word_share_a_term(one: str, other: str) -> None:
         ("телефон врача", "doctor"), ("сто раз", "hundred"),
     ],
 )  # fmt: skip
-def test_everyday_words_are_expanded_within_and_across_languages(question: str, post: str) -> None:
+def test_everyday_words_are_expanded_within_and_across_languages(question, post):
     term = post if post.startswith("<") else stem(post)
     assert any(term in found for found in expand_words(question).values())
 
 
 @pytest.mark.slow
-def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> None:
+def test_every_word_of_the_table_is_found_under_the_term_that_posts_have():
     table = Path(query_terms.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
     entries = (
         entry.strip()
@@ -51,14 +48,14 @@ def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> No
     assert not {word for word in single if not is_table_word(word)}  # entries are looked up by their first letters
 
 
-def test_a_typo_is_read_as_an_everyday_word_where_a_vocabulary_says_that_it_is_no_word() -> None:
-    def correct(is_english_word: Callable[[str], bool] | None) -> str:
+def test_a_typo_is_read_as_an_everyday_word_where_a_vocabulary_says_that_it_is_no_word():
+    def correct(is_english_word):
         return correct_spelling("compnay", list, lambda term: 0, is_english_word=is_english_word)[0]
 
     assert [correct(None), correct(lambda word: True), correct(lambda word: False)] == ["compnay", "compnay", "company"]
 
 
-def test_of_a_long_question_translations_are_searched_and_synonyms_are_not() -> None:
+def test_of_a_long_question_translations_are_searched_and_synonyms_are_not():
     asked = QueryTerms.of("which bakery sells fresh warm bread near the old railway station", lambda term: 1.0)
     found = asked.weigh_variants()
     assert (
@@ -79,11 +76,11 @@ def test_of_a_long_question_translations_are_searched_and_synonyms_are_not() -> 
         ("Звоните: 8 912 345-67-89", ["<phone>"]), ("Счёт 2:1, 15 домов, версия 1.4", []),
     ],
 )  # fmt: skip
-def test_posts_are_annotated_with_the_answers_they_hold(text: str, kinds: list[str]) -> None:
+def test_posts_are_annotated_with_the_answers_they_hold(text, kinds):
     assert annotate_answer_kinds(text) == kinds
 
 
-def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that() -> None:
+def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that():
     posts = {"хлеб": 1.0, "доставк": 2.0}
     asked = QueryTerms.of("bread delivery", lambda term: posts.get(term, 7.0))
     assert 0.5 < asked.matched_share(frozenset({"хлеб", "доставк"})) < 1
@@ -104,25 +101,25 @@ ENGLISH = frozenset("where is open call which".split())
         ("кот на дереве", "кот на дереве"), ("1.0 и 27-й", "1.0 и 27-й"),
     ],
 )  # fmt: skip
-def test_a_misspelt_word_is_read_as_a_near_word_of_posts_that_the_asker_may_read(typed: str, read: str) -> None:
+def test_a_misspelt_word_is_read_as_a_near_word_of_posts_that_the_asker_may_read(typed, read):
     count = lambda term: POSTS.get(term, 0)  # noqa: E731
     text, read_as = correct_spelling(typed, lambda: list(POSTS), count, is_english_word=ENGLISH.__contains__)
     assert text == read
     assert bool(read_as) == (typed != read)
 
 
-def test_a_day_of_the_month_is_met_as_a_number_and_as_an_ordinal() -> None:
+def test_a_day_of_the_month_is_met_as_a_number_and_as_an_ordinal():
     assert expand_words("the 11th")["11th"] == {"11": 1.0}
     assert [expand_words(day)[day] for day in ("1", "12", "23")] == [{"1st": 1.0}, {"12th": 1.0}, {"23rd": 1.0}]
     assert not expand_words("32 132nd 0")
 
 
-def test_a_stop_word_is_not_expanded_as_a_word_with_its_stem() -> None:
+def test_a_stop_word_is_not_expanded_as_a_word_with_its_stem():
     assert not expand_words("за и на по it do").keys() & {"за", "и", "на", "по", "it", "do"}
     assert "кред" in expand_words("займ").get("за", {})
 
 
-def test_a_compound_that_no_post_has_is_met_by_its_second_part() -> None:
+def test_a_compound_that_no_post_has_is_met_by_its_second_part():
     posts = {"врач": 1.0, "билет": 2.0}
     for compound, part in {"главврач": "врач", "авиабилет": "билет"}.items():
         asked = QueryTerms.of(compound, lambda term: posts.get(term, 7.0))
@@ -130,18 +127,18 @@ def test_a_compound_that_no_post_has_is_met_by_its_second_part() -> None:
     assert not QueryTerms.of("микроклимат", lambda term: posts.get(term, 7.0)).variants.get("микроклимат")
 
 
-def equally(term: str) -> float:
+def equally(term):
     return 1.0
 
 
-def test_the_shares_of_a_question_add_up_to_one() -> None:
+def test_the_shares_of_a_question_add_up_to_one():
     asked = QueryTerms.of("Сколько стоит паром до Совиного острова? Паром!", equally)
     assert sum(asked.share.values()) == pytest.approx(1)
     assert asked.order.count(stem("паром")) == 2
     assert asked.want is AnswerType.PRICE
 
 
-def test_met_and_kin_divide_the_question_between_them() -> None:
+def test_met_and_kin_divide_the_question_between_them():
     asked = QueryTerms.of("мозаика моста", equally)
     found = frozenset(tokenize("мозаичный мост"))
     assert asked.matched_share(found) == pytest.approx(0.5)

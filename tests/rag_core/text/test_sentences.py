@@ -1,7 +1,5 @@
 """Sentences of a post, and the header of a passage."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -23,12 +21,12 @@ texts = st.one_of(st.text(max_size=600), st.lists(st.sampled_from(BITS), max_siz
                   st.lists(st.sampled_from(BITS), max_size=120).map(" ".join))  # fmt: skip
 
 
-def shown(text: str) -> list[str]:
+def shown(text):
     return [text[a:b] for a, b in split_sentences(text)]
 
 
 @given(texts)
-def test_sentences_stand_in_order_apart_and_hold_every_character_but_white_space(text: str) -> None:
+def test_sentences_stand_in_order_apart_and_hold_every_character_but_white_space(text):
     found = split_sentences(text)
     assert all(0 <= a < b <= len(text) for a, b in found)
     assert all(one[1] <= other[0] for one, other in pairwise(found))
@@ -38,7 +36,7 @@ def test_sentences_stand_in_order_apart_and_hold_every_character_but_white_space
 
 
 @given(texts, st.integers(20, MAX_SENTENCE_LENGTH))
-def test_pieces_are_short_enough_and_together_hold_the_whole_sentence(text: str, longest: int) -> None:
+def test_pieces_are_short_enough_and_together_hold_the_whole_sentence(text, longest):
     for span in split_sentences(text):
         found = split_long_span(text, span, longest)
         assert all(span[0] <= a < b <= span[1] and b - a <= longest for a, b in found)
@@ -47,12 +45,12 @@ def test_pieces_are_short_enough_and_together_hold_the_whole_sentence(text: str,
         assert {n for n in range(*span) if not text[n].isspace()} <= covered
 
 
-def test_the_end_of_a_long_sentence_without_commas_is_a_piece_too() -> None:
+def test_the_end_of_a_long_sentence_without_commas_is_a_piece_too():
     text = "слово " * 150 + "развязка"
     assert text[slice(*split_long_span(text, (0, len(text)))[-1])].endswith("развязка")
 
 
-def test_pieces_begin_and_end_between_clauses() -> None:
+def test_pieces_begin_and_end_between_clauses():
     text = ", ".join(f"здесь стоит часть предложения номер {n}" for n in range(20))
     for a, b in split_long_span(text, (0, len(text)), 120):
         assert text[a:b].startswith("здесь")
@@ -74,7 +72,7 @@ def test_pieces_begin_and_end_between_clauses() -> None:
         ("", []),
     ],
 )
-def test_where_sentences_end(text: str, expected: list[str]) -> None:
+def test_where_sentences_end(text, expected):
     assert shown(text) == expected
 
 
@@ -83,7 +81,7 @@ NIGHT = datetime(2024, 3, 12, 23, 59, tzinfo=UTC)
 BAKERY = Channel(-1001, "Пекарня\n у моста")
 
 
-def test_a_header_says_where_when_from_whom_what_and_in_reply_to_what() -> None:
+def test_a_header_says_where_when_from_whom_what_and_in_reply_to_what():
     post = Post(KEY, NIGHT, "x", media=Media("document", "price.pdf"), origin=Origin("Соседи"), reply_to=3)
     parent = "Сколько  стоит\nхлеб " + "слово " * 20
     assert build_header(post, BAKERY, parent) == (

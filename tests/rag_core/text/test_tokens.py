@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import unicodedata
 
 import pytest
@@ -37,11 +35,11 @@ from rag_core.text.tokens import STOP_WORDS, UNUSUAL, detect_language, stem, tok
         ("£2k", "2000"),
     ],
 )
-def test_one_word_has_one_term_however_it_is_written(one: str, other: str) -> None:
+def test_one_word_has_one_term_however_it_is_written(one, other):
     assert tokenize(one) == tokenize(other) != []
 
 
-def test_characters_that_are_not_normalized_would_give_the_same_terms() -> None:
+def test_characters_that_are_not_normalized_would_give_the_same_terms():
     usual = [char for char in map(chr, range(0x20000)) if not UNUSUAL.search(char)]
     assert len(usual) > 5000
     for char in usual:
@@ -49,26 +47,26 @@ def test_characters_that_are_not_normalized_would_give_the_same_terms() -> None:
             assert tokenize(text) == tokenize(f"{text} \u0301"), hex(ord(char))  # with the accent all is normalized
 
 
-def test_a_sign_of_a_short_name_belongs_to_it() -> None:
+def test_a_sign_of_a_short_name_belongs_to_it():
     assert tokenize("C, C++, C#, F#, .NET, net") == ["c", "c++", "c#", "f#", ".net", "net"]
     assert tokenize("a+b 2+2 end .How") == ["b", "2", "2", "end"]
 
 
-def test_each_word_is_stemmed_by_its_own_script() -> None:
+def test_each_word_is_stemmed_by_its_own_script():
     assert tokenize("Обжиги cups 2750") == [stem("обжиг"), "cup", "2750"]
 
 
 @pytest.mark.parametrize("text", ["", "   ", "🔥🔥🔥", "?!…", "и в на что это", "what is it of the"])
-def test_texts_without_a_telling_word_have_no_terms(text: str) -> None:
+def test_texts_without_a_telling_word_have_no_terms(text):
     assert tokenize(text) == []
 
 
-def test_stop_words_are_written_as_they_are_looked_up() -> None:
+def test_stop_words_are_written_as_they_are_looked_up():
     assert [word for word in STOP_WORDS if stem(word)] == []
 
 
 @given(st.text(max_size=300))
-def test_any_text_has_terms_without_spaces_and_the_same_ones_again(text: str) -> None:
+def test_any_text_has_terms_without_spaces_and_the_same_ones_again(text):
     found = tokenize(text)
     assert all(term and not term.isspace() for term in found)
     assert tokenize(text) == found
@@ -82,5 +80,5 @@ def test_any_text_has_terms_without_spaces_and_the_same_ones_again(text: str) ->
         ("123 🔥", "en"), ("ё", "ru"),
     ],
 )  # fmt: skip
-def test_the_language_to_answer_in(text: str, lang: str) -> None:
+def test_the_language_to_answer_in(text, lang):
     assert detect_language(text) == lang

@@ -1,7 +1,5 @@
 """What verification without a model is worth: edits that must be caught, paraphrases that must not be, and pairs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime
@@ -23,25 +21,25 @@ HERE = Path(__file__).parents[1]
 STEP = choose_size(1, 2)  # every so many of the pairs
 
 
-def assess(claim: str, text: str, lang: str) -> Label:
+def assess(claim, text, lang):
     passage = Passage(PostKey(1, 1), 0, "", text, 0, len(text), datetime(2025, 3, 4, tzinfo=UTC))
     return assess_by_words(Claim(claim, lang), [passage])[0].label
 
 
-def test_of_posts_with_one_detail_changed_nineteen_in_twenty_are_caught(shared_data: Path) -> None:
+def test_of_posts_with_one_detail_changed_nineteen_in_twenty_are_caught(shared_data):
     edits = minimal_edits(shared_data)
     assert len(edits) >= choose_size(400, 150)
     missed = [edit for edit in edits if assess(edit.claim, edit.evidence, edit.lang) is Label.SUPPORTED]
     assert len(missed) <= 0.05 * len(edits), [(edit.kind, edit.old, edit.new) for edit in missed]
 
 
-def test_of_the_same_posts_as_they_are_nearly_all_are_supported(shared_data: Path) -> None:
+def test_of_the_same_posts_as_they_are_nearly_all_are_supported(shared_data):
     edits = minimal_edits(shared_data)[::4]
     said = [assess(edit.original, edit.evidence, edit.lang) for edit in edits]
     assert sum(label is not Label.SUPPORTED for label in said) <= 0.02 * len(edits)
 
 
-def test_of_true_paraphrases_at_most_one_in_ten_is_called_contradicted() -> None:
+def test_of_true_paraphrases_at_most_one_in_ten_is_called_contradicted():
     rows = [json.loads(line) for line in (HERE / "paraphrases.jsonl").read_text(encoding="utf-8").splitlines()]
     assert min(Counter(row["lang"] for row in rows).values()) >= 100
     assert len({row["claim"] for row in rows}) == len(rows)
@@ -51,7 +49,7 @@ def test_of_true_paraphrases_at_most_one_in_ten_is_called_contradicted() -> None
 
 
 @pytest.mark.parametrize(("name", "least"), [("terra_ru_nli", 0.55), ("fever_symmetric", 0.63)])
-def test_pairs_are_told_apart_better_than_by_their_words_alone(shared_data: Path, name: str, least: float) -> None:
+def test_pairs_are_told_apart_better_than_by_their_words_alone(shared_data, name, least):
     told = judge_claim_pairs(read_claims(shared_data / name)[::STEP])
     every, words = compute_label_metrics(told, "all"), compute_label_metrics(told, "coverage")
     assert every["balanced_accuracy"] is not None

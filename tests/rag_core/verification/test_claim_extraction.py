@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 import pytest
 
 from rag_core.verification.verify import MAX_CLAIMS_PER_MESSAGE, extract_claims
 
 
-def said(text: str) -> list[str]:
+def said(text):
     found = extract_claims(text)
     assert all(text[claim.start : claim.end] == claim.text for claim in found)
     return [claim.text for claim in found]
@@ -29,7 +27,7 @@ def said(text: str) -> list[str]:
         ("Музей открыт. Паром ходит в 7:30!", ["Музей открыт.", "Паром ходит в 7:30!"]),
     ],
 )
-def test_two_facts_are_two_claims(text: str, claims: list[str]) -> None:
+def test_two_facts_are_two_claims(text, claims):
     assert said(text) == claims
 
 
@@ -44,7 +42,7 @@ def test_two_facts_are_two_claims(text: str, claims: list[str]) -> None:
         "Паром отменён.Завтра",
     ],
 )
-def test_a_sentence_whose_parts_lean_on_each_other_stays_whole(text: str) -> None:
+def test_a_sentence_whose_parts_lean_on_each_other_stays_whole(text):
     assert said(text) == [text]
 
 
@@ -68,20 +66,20 @@ def test_a_sentence_whose_parts_lean_on_each_other_stays_whole(text: str) -> Non
         "Добрый день, друзья!",
     ],
 )
-def test_greetings_questions_hashtags_and_links_claim_nothing(text: str) -> None:
+def test_greetings_questions_hashtags_and_links_claim_nothing(text):
     assert said(text) == []
 
 
-def test_what_is_asked_to_be_true_is_the_claim() -> None:
+def test_what_is_asked_to_be_true_is_the_claim():
     assert said("Правда ли, что мост закрыли 5 мая?") == ["мост закрыли 5 мая"]
     assert said("Is it true that the bridge is closed?") == ["the bridge is closed"]
 
 
-def test_a_sentence_in_another_language_says_so_and_none_is_counted_twice() -> None:
+def test_a_sentence_in_another_language_says_so_and_none_is_counted_twice():
     claims = extract_claims("Мост закрыт на ремонт. The bridge is closed. Мост закрыт на ремонт.")
     assert [claim.lang for claim in claims] == ["ru", "en"]
 
 
-def test_a_very_long_message_gives_only_so_many_claims() -> None:
+def test_a_very_long_message_gives_only_so_many_claims():
     text = " ".join(f"The ferry number {n} was late." for n in range(60))
     assert len(extract_claims(text)) == MAX_CLAIMS_PER_MESSAGE

@@ -1,7 +1,5 @@
 """What a post says of a claim: each row of `claims.txt` is "yes", "no" or "open", or "not" one of them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime
@@ -24,7 +22,7 @@ LINES = Path(__file__).with_name("claims.txt").read_text("utf-8").splitlines()
 ROWS = [tuple(line.replace("\\n", "\n").split(" | ")) for line in LINES if not line.startswith("#")]
 
 
-def judge(claim: str, *posts: tuple[str, str]) -> Label:
+def judge(claim, *posts):
     """The verdict on a claim over posts of one channel: (text, day)."""
     said = Claim(claim, detect_language(claim))
     dated = [(text, datetime.fromisoformat(day).replace(tzinfo=UTC)) for text, day in posts]
@@ -38,7 +36,7 @@ def judge(claim: str, *posts: tuple[str, str]) -> Label:
 
 
 @pytest.mark.parametrize(("verdict", "claim", "post"), ROWS)
-def test_a_post_says_this_of_a_claim(verdict: str, claim: str, post: str) -> None:
+def test_a_post_says_this_of_a_claim(verdict, claim, post):
     found = judge(claim, (post, "2025-03-04"))
     if verdict.startswith("not "):
         assert found is not LABELS[verdict.removeprefix("not ")]
@@ -46,7 +44,7 @@ def test_a_post_says_this_of_a_claim(verdict: str, claim: str, post: str) -> Non
         assert found is LABELS[verdict]
 
 
-def test_a_history_is_told_of_one_thing_alone() -> None:
+def test_a_history_is_told_of_one_thing_alone():
     members, guests = (
         ("Вход для членов клуба — 300 рублей.", "2026-11-10"),
         ("Вход для гостей — 500 рублей.", "2026-11-12"),
@@ -69,26 +67,26 @@ def test_a_history_is_told_of_one_thing_alone() -> None:
         ("Анна Берг — начальник порта.", "Порт выбрал нового начальника: Олег Рид.", "no"),
     ],
 )
-def test_a_later_line_changes_what_an_earlier_post_said(claim: str, line: str, verdict: str) -> None:
+def test_a_later_line_changes_what_an_earlier_post_said(claim, line, verdict):
     assert judge(claim, (claim, "2025-03-01"), (line, "2025-04-01")) is LABELS[verdict]
     assert judge(claim, (claim, "2025-03-01"), (line, "2025-02-01")) is LABELS["yes"]
 
 
-def test_the_thing_asked_about_is_known_from_its_look_alike() -> None:
+def test_the_thing_asked_about_is_known_from_its_look_alike():
     question = "When does the pharmacy on Forest Street close?"
     own, other = (f"The pharmacy on {street} Street is open until 21:00." for street in ("Forest", "River"))
     assert (names_thing(question, own, "en"), speaks_of_other_thing(question, own, "en")) == (True, False)
     assert (names_thing(question, other, "en"), speaks_of_other_thing(question, other, "en")) == (False, True)
 
 
-def test_sixty_claims_about_look_alikes() -> None:
+def test_sixty_claims_about_look_alikes():
     """The set was written before the code: at most one of sixty confirmed falsely, none turned into its opposite."""
     posts, claims = (
         [json.loads(line) for line in (SIBLINGS / name).read_text("utf-8").splitlines()]
         for name in ("corpus.jsonl", "claims.jsonl")
     )
     gold = {"supported": LABELS["yes"], "refuted": LABELS["no"], "not_found": LABELS["open"]}
-    found: Counter[tuple[Label, Label]] = Counter()
+    found = Counter()
     for row in claims:
         known = [(post["text"], post["date"][:10]) for post in posts if post["lang"] == row["lang"]]
         found[gold[row["label"]], judge(row["text"], *known)] += 1
@@ -107,7 +105,7 @@ TEXT = st.lists(PIECES, max_size=30).map(" ".join) | st.text(max_size=120) | st.
 
 
 @given(TEXT, TEXT)
-def test_any_claim_is_weighed_against_any_post(claim: str, post: str) -> None:
+def test_any_claim_is_weighed_against_any_post(claim, post):
     assert judge(claim, (post, "2025-03-04")) in Label
     for one in extract_claims(claim):
         assert claim[one.start : one.end] == one.text

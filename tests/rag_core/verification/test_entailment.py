@@ -1,9 +1,5 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 from faulty_model import FaultyLlm
@@ -20,12 +16,12 @@ from rag_core.verification.verify import assess_passages, verify_text
 EVERYBODY = Viewer(1, frozenset({-1001}))
 
 
-def passage(text: str, number: int = 1) -> Passage:
+def passage(text, number=1):
     return Passage(PostKey(-1001, number), 0, "Harbour News", text, 0, len(text), datetime(2025, 3, 4, tzinfo=UTC))
 
 
 @pytest.mark.parametrize("bare", [False, True])
-async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_without(library: Any, bare: bool) -> None:
+async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_without(library, bare):
     model = FakeLlm(odds_of=lambda prompt: 2.0)
     model.bare_verdicts = bare
     rag, claim = replace(library.rag, writer=model), Claim("The lighthouse keeper sells honey", "en")
@@ -43,9 +39,7 @@ async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_withou
 
 
 @pytest.mark.parametrize("fault", ["hung", "dead", "too slow"])
-async def test_a_model_that_fails_or_is_too_slow_leaves_the_verdict_of_without(
-    library: Any, make_post: Any, fault: str
-) -> None:
+async def test_a_model_that_fails_or_is_too_slow_leaves_the_verdict_of_without(library, make_post, fault):
     """With the weights of rarity: they decide how likely it is."""
     await library.keep(make_post(60, "The keeper of the lighthouse has honey from his bees.", chat=library.harbour))
     question, quick = library.question("The lighthouse keeper sells honey."), Budgets(judge=0.2)
@@ -55,9 +49,7 @@ async def test_a_model_that_fails_or_is_too_slow_leaves_the_verdict_of_without(
     assert [one.stage for one in found.shortfalls] == ([] if fault == "too slow" else ["judge"])
 
 
-async def test_what_was_judged_without_probabilities_is_said_once_and_not_remembered(
-    library: Any, make_post: Any
-) -> None:
+async def test_what_was_judged_without_probabilities_is_said_once_and_not_remembered(library, make_post):
     model = FakeLlm(odds_of=lambda prompt: 2.0)
     model.bare_verdicts = True
     library.rag = replace(library.rag, writer=model)
@@ -69,12 +61,12 @@ async def test_what_was_judged_without_probabilities_is_said_once_and_not_rememb
         assert [shortfall.stage for shortfall in found.shortfalls] == ["judge"]
 
 
-async def passages(library: Any) -> list[Passage]:
+async def passages(library):
     """What the library finds for a question about the ferry."""
     return [source.passage for source in (await library.ask("How much does a ferry ticket cost?")).found]
 
 
-async def test_each_passage_gets_its_odds_in_order(library: Any) -> None:
+async def test_each_passage_gets_its_odds_in_order(library):
     found = await passages(library)
     seat = FakeLlm(odds_of=lambda prompt: 2.5 if "twelve euros" in prompt.ask else -1.5)
     odds = await judge_relevance(library.question("How much does a ferry ticket cost?"), found, seat)
@@ -83,7 +75,7 @@ async def test_each_passage_gets_its_odds_in_order(library: Any) -> None:
     assert -1.5 in odds
 
 
-async def test_long_posts_and_questions_are_cut(library: Any, make_post: Any) -> None:
+async def test_long_posts_and_questions_are_cut(library, make_post):
     await library.keep(make_post(71, "ferry ticket cost " * 500, chat=library.harbour))
     seat, question = FakeLlm(), library.question("How much does a ferry ticket cost? " * 200)
     found = [source.passage for source in (await library.ask("How much does a ferry ticket cost?")).found]
@@ -92,7 +84,7 @@ async def test_long_posts_and_questions_are_cut(library: Any, make_post: Any) ->
 
 
 @pytest.mark.slow
-async def test_a_real_model_gives_the_same_odds_again_and_in_both_languages(library: Any, tiny_gguf: Path) -> None:
+async def test_a_real_model_gives_the_same_odds_again_and_in_both_languages(library, tiny_gguf):
     found = await passages(library)
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     try:

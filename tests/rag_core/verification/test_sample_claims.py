@@ -4,14 +4,10 @@
 says and another denies has both: `also_says` says it, `post` denies it. The asker sees the three public channels.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sample_sizes import choose_size
@@ -19,26 +15,25 @@ from sample_sizes import choose_size
 from bot.cli.demo import import_sample_channels
 from bot.cli.folder import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, open_engine
-from rag_core.types import Citation
-from rag_core.verification import Label, Verdict
+from rag_core.verification import Label
 from rag_core.verification.verify import verify_text
 
 pytestmark = pytest.mark.slow
 
-CLAIMS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "verify_claims.json").read_text("utf-8"))
+CLAIMS = json.loads((Path(__file__).parents[1] / "verify_claims.json").read_text("utf-8"))
 # Of 40. The goal is 36; five need a post in the other language, which the offline models cannot find, and three are
 # said in other words, which a verdict does not guess. This bar keeps what was
 # reached; that nothing else is the opposite of the truth is the stricter one.
 ENOUGH, MOST_OPPOSITE = choose_size(32, 16), choose_size(4, 1)
 
 
-def cited(verdict: Verdict, places: dict[int, str]) -> Iterator[str]:
-    later: tuple[Citation, ...] = (verdict.superseded,) if verdict.superseded else ()
+def cited(verdict, places):
+    later = (verdict.superseded,) if verdict.superseded else ()
     for citation in (*verdict.citations, *verdict.against, *later):
         yield f"{places[citation.post.chat_id]}/{citation.post.message_id}"
 
 
-def right(expected: dict[str, Any], verdicts: tuple[Verdict, ...], places: dict[int, str]) -> bool:
+def right(expected, verdicts, places):
     """The label, and the post that must be cited; outdated is contradicted by the newer post."""
     label = "contradicted" if expected["label"] == "outdated" else expected["label"]
     if label == Label.NOT_FOUND:
@@ -47,7 +42,7 @@ def right(expected: dict[str, Any], verdicts: tuple[Verdict, ...], places: dict[
     return any(expected["post"] in set(cited(verdict, places)) for verdict in chosen)
 
 
-async def test_claims_over_the_sample_channels_get_the_right_verdict(tmp_path: Path, root: Path) -> None:
+async def test_claims_over_the_sample_channels_get_the_right_verdict(tmp_path, root):
     samples = json.loads((root / "bot/sandbox/channels/channels.json").read_text("utf-8"))
     places = {row["chat_id"]: row["folder"] for row in samples if row["visibility"] == "public"}
     asked_claims, wrong, opposite = CLAIMS[:: choose_size(1, 2)], [], []
@@ -66,7 +61,7 @@ async def test_claims_over_the_sample_channels_get_the_right_verdict(tmp_path: P
     assert len(opposite) <= MOST_OPPOSITE, "\n".join(opposite)
 
 
-def test_forty_claims_name_posts_that_are_there_and_older_than_the_question(root: Path) -> None:
+def test_forty_claims_name_posts_that_are_there_and_older_than_the_question(root):
     assert Counter(claim["label"] for claim in CLAIMS) == {
         "supported": 10, "contradicted": 14, "outdated": 6, "not_found": 10
     }  # fmt: skip

@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +17,7 @@ from rag_core.verification.support import (
 )
 
 
-def passage(text: str, number: int = 1, start: int = 0) -> Passage:
+def passage(text, number=1, start=0):
     date = datetime(2025, 3, 4, 12, tzinfo=UTC)
     return Passage(PostKey(-1001, number), 0, "Harbour News · 2025-03-04", text, start, start + len(text), date)
 
@@ -44,7 +41,7 @@ KILN = passage("Запись на осенний курс керамики Ив�
         ("Места есть у 12.", KILN),
     ],
 )
-def test_what_a_post_says_in_its_words_or_nearly_is_supported(text: str, source: Passage) -> None:
+def test_what_a_post_says_in_its_words_or_nearly_is_supported(text, source):
     assert measure_support(text, [source]) >= MIN_SUPPORT
 
 
@@ -72,23 +69,22 @@ def test_what_a_post_says_in_its_words_or_nearly_is_supported(text: str, source:
         ("!!!", FERRY),
     ],
 )
-def test_a_number_a_name_a_link_or_words_of_no_post_are_not(text: str, source: Passage) -> None:
+def test_a_number_a_name_a_link_or_words_of_no_post_are_not(text, source):
     assert measure_support(text, [source]) < MIN_SUPPORT
 
 
-def test_only_a_post_s_own_words_are_wholly_supported() -> None:
+def test_only_a_post_s_own_words_are_wholly_supported():
     assert measure_support("the ferry leaves at 7:30 from pier four", [KILN, FERRY]) == 1.0
     assert measure_support("from pier four the ferry leaves at 7:30", [KILN, FERRY]) < 1.0
     assert measure_support("anything", []) == 0.0
 
 
-def test_a_sentence_stands_on_one_post_and_two_sentences_on_one_each() -> None:
+def test_a_sentence_stands_on_one_post_and_two_sentences_on_one_each():
     other = passage("The museum opens at ten and shows brass lamps.", 3)
     joined = "The ferry leaves at 7:30, the museum opens at ten and shows brass lamps."
     assert measure_support(joined, [FERRY, other]) == 0.0
     assert measure_support("The ferry leaves at 7:30. The museum opens at ten.", [FERRY, other]) >= MIN_SUPPORT
     found = attribute_sentence("The museum opens at ten.", [Source(1, FERRY, 1.0), Source(3, other, 0.5)])
-    assert found is not None
     assert [citation.post.message_id for citation in found.citations] == [3]
 
 
@@ -96,10 +92,8 @@ WRITTEN = Path("tests/data/written_sentences")
 
 
 @pytest.mark.parametrize(("name", "most_wrong", "least_right"), [("rows", 2, 24), ("rows2", 1, 10), ("rows3", 0, 8)])
-def test_facts_put_together_anew_are_not_shown_and_most_right_ones_are(
-    name: str, most_wrong: int, least_right: int
-) -> None:
-    shown: dict[bool, list[str]] = {True: [], False: []}
+def test_facts_put_together_anew_are_not_shown_and_most_right_ones_are(name, most_wrong, least_right):
+    shown = {True: [], False: []}
     for row in map(json.loads, (WRITTEN / f"{name}.jsonl").read_text("utf-8").splitlines()):
         posts = {one["id"]: (one["text"], datetime.fromisoformat(f"{one['date']}T12:00:00Z")) for one in row["posts"]}
         sources = [Source(n, replace(passage(posts[n][0], n), date=posts[n][1]), 1.0) for n in row["cites"]]
@@ -123,15 +117,14 @@ def test_facts_put_together_anew_are_not_shown_and_most_right_ones_are(
         ("The ferry costs 2 750 roubles.", DropReason.APART),
     ],
 )
-def test_it_is_said_why_a_sentence_is_dropped(text: str, reason: DropReason) -> None:
+def test_it_is_said_why_a_sentence_is_dropped(text, reason):
     assert attribute_sentence(text, [Source(1, FERRY, 1.0)]) is None
     assert explain_drop(text, [Source(1, FERRY, 1.0)]) is reason
 
 
-def test_the_quote_is_the_sentence_of_the_post_that_says_it_at_its_place_in_the_post() -> None:
+def test_the_quote_is_the_sentence_of_the_post_that_says_it_at_its_place_in_the_post():
     later = passage("Dogs travel free. The ferry leaves at 7:30.", start=100)
     found = attribute_sentence("The ferry starts at 7:30.", [Source(1, later, 1.0)])
-    assert found is not None
     (citation,) = found.citations
     assert (citation.quote, citation.start, citation.end) == ("The ferry leaves at 7:30.", 118, 143)
     assert find_best_quote("anything", passage("   ")) is None
@@ -155,7 +148,7 @@ HEADERS = [
         "Dogs are on a leash near the bird cliffs. The mayor resigned on Friday.",
     ],
 )
-def test_what_only_a_title_a_name_or_another_post_says_is_not_cited(line: str, said: str) -> None:
+def test_what_only_a_title_a_name_or_another_post_says_is_not_cited(line, said):
     source = Source(1, replace(passage("Yes, dogs are on a leash near the bird cliffs, confirmed."), header=line), 1.0)
     assert attribute_sentence(said, [source]) is None
 
@@ -169,23 +162,23 @@ def test_what_only_a_title_a_name_or_another_post_says_is_not_cited(line: str, s
         ("Печь и глина · 2025-03-04", "По данным «Печи и глины» ferry leaves at 7:30 from pier four."),
     ],
 )
-def test_whose_post_it_is_may_be_said(line: str, said: str) -> None:
+def test_whose_post_it_is_may_be_said(line, said):
     assert measure_support(said, [replace(FERRY, header=line)]) >= MIN_SUPPORT
 
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 
 
-def cited(chat: int, number: int, text: str, start: int = 0) -> Citation:
+def cited(chat, number, text, start=0):
     return Citation(PostKey(chat, number), text, start, start + len(text), DAY)
 
 
-async def kept(library: Any, *citations: Citation, see: tuple[int, ...] | None = None) -> tuple[Sentence, ...]:
+async def kept(library, *citations, see=None):
     viewer = library.question("", see=see or (library.harbour, library.kiln)).viewer
     return await check_citations(Draft((Sentence("said", citations),), 1.0), viewer, library.rag)
 
 
-async def test_a_sentence_keeps_the_quotes_that_stand_in_posts_of_the_asker_word_for_word(library: Any) -> None:
+async def test_a_sentence_keeps_the_quotes_that_stand_in_posts_of_the_asker_word_for_word(library):
     right = cited(library.harbour, 2, "mackerel", 6)
     assert await kept(library, right) == (Sentence("said", (right,)),)
     assert await kept(library, right, see=(library.kiln,)) == ()
@@ -202,7 +195,7 @@ async def test_a_sentence_keeps_the_quotes_that_stand_in_posts_of_the_asker_word
 
 
 @pytest.mark.parametrize("change", ["edited", "deleted"])
-async def test_what_changed_between_search_and_citing_is_dropped(library: Any, change: str) -> None:
+async def test_what_changed_between_search_and_citing_is_dropped(library, change):
     key = PostKey(library.harbour, 2)
     if change == "deleted":
         await library.erase(key, index=False)
@@ -213,8 +206,8 @@ async def test_what_changed_between_search_and_citing_is_dropped(library: Any, c
     assert await kept(library, cited(library.harbour, 2, "mackerel", 6)) == ()
 
 
-async def test_the_nearest_posts_are_looked_at_again_too(library: Any, make_post: Any) -> None:
-    def passage(number: int, text: str, chat: int = library.harbour) -> Passage:
+async def test_the_nearest_posts_are_looked_at_again_too(library, make_post):
+    def passage(number, text, chat=library.harbour):
         return Passage(PostKey(chat, number), 0, "", text, 0, len(text), DAY)
 
     here, gone, changed = passage(2, "Fresh"), passage(3, "The"), passage(4, "Keep")

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from rag_core.types import Entity
@@ -29,16 +25,14 @@ SIGN_UP, MAP = "https://regatta.example.org/signup", "https://regatta.example.or
     ],
 )  # fmt: skip
 async def test_an_address_that_is_asked_for_is_beside_the_quote(
-    library: Any, make_post: Any, text: str, entities: Any, links: Any, question: str, found: tuple[str, ...]
-) -> None:
+    library, make_post, text, entities, links, question, found
+):
     await library.keep(make_post(50, text, chat=library.harbour, entities=entities, links=links))
     answer = await library.ask(question)
     assert answer.addresses.get((library.harbour, 50), ()) == found
 
 
-async def test_the_address_of_a_nearest_post_is_shown_too_and_a_repeated_line_is_not(
-    library: Any, make_post: Any
-) -> None:
+async def test_the_address_of_a_nearest_post_is_shown_too_and_a_repeated_line_is_not(library, make_post):
     footer = "\nOur chat"
     kept = [
         make_post(60 + n, f"{word} on the quay today.{footer}", chat=library.harbour, links=(MAP,),

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,23 +11,16 @@ from rag_core.dates import parse_period
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, build_text_key
 from rag_core.types import Evidence, Passage, PostKey, Source
-from rag_core.writing.extract import (
-    RankedPieces,
-    is_outdated_plan,
-    quote_earlier_piece,
-    quote_piece,
-    rank_pieces,
-    select_best_pieces,
-)
+from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces, select_best_pieces
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 
 
-def asked(text: str) -> QueryTerms:
+def asked(text):
     return QueryTerms.of(text, lambda term: 1.0)
 
 
-def evidence(*texts: str, chats: tuple[int, ...] = (), days: tuple[int, ...] = (), start: int = 0) -> Evidence:
+def evidence(*texts, chats=(), days=(), start=0):
     sources = []
     for n, text in enumerate(texts):
         chat, date = chats[n] if chats else -1, DAY + timedelta(days=days[n] if days else 0)
@@ -38,9 +29,7 @@ def evidence(*texts: str, chats: tuple[int, ...] = (), days: tuple[int, ...] = (
     return Evidence(tuple(sources))
 
 
-def best(
-    question: str, found: Evidence, most: int = 3, margin: float = 3.5, longest: int = MAX_SENTENCE_LENGTH
-) -> list[str]:
+def best(question, found, most=3, margin=3.5, longest=MAX_SENTENCE_LENGTH):
     pieces = select_best_pieces(asked(question), found, most, margin, longest)
     return [piece.source.passage.text[piece.start : piece.end] for piece in pieces]
 
@@ -71,15 +60,15 @@ JOIN = "Our brother started a new channel, please join:\nhttps://t.me/madrasa\nG
         ("levels of forbidding evil", evidence(LEVELS), "with the hand"),  # of what it announces the beginning
     ],
 )
-def test_the_piece_that_answers_comes_first(question: str, found: Evidence, shown: str) -> None:
+def test_the_piece_that_answers_comes_first(question, found, shown):
     assert shown in best(question, found)[0]
 
 
-def test_hashtags_mentions_and_links_alone_are_no_sentence() -> None:
+def test_hashtags_mentions_and_links_alone_are_no_sentence():
     assert best("мост", evidence("#мост @most https://most.ru/most\n12 34")) == []
 
 
-def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together() -> None:
+def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together():
     texts = [f"Мост номер {n} закрыт на ремонт до осени, объезд через плотину и площадь. " * 6 for n in range(5)]
     pieces = select_best_pieces(asked("Какой мост закрыт на ремонт?"), evidence(*texts), 5, 100.0)
     assert len(pieces) > 1
@@ -87,7 +76,7 @@ def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together() -> No
     assert not any(a.overlaps(b) for n, a in enumerate(pieces) for b in pieces[n + 1 :])
 
 
-def test_a_quote_is_cited_where_it_stands_in_its_post() -> None:
+def test_a_quote_is_cited_where_it_stands_in_its_post():
     (piece,) = select_best_pieces(asked("мост"), evidence("Утро. Мост открыт.", start=100), 1, 0)
     sentence = quote_piece(piece)
     (citation,) = sentence.citations
@@ -97,13 +86,13 @@ def test_a_quote_is_cited_where_it_stands_in_its_post() -> None:
 
 @given(st.lists(st.text(max_size=400), max_size=4), st.text(max_size=60), st.integers(30, MAX_SENTENCE_LENGTH))
 @example(["AA"], "\U00017000", 30)
-def test_every_piece_is_a_part_of_its_text_and_short_enough(texts: list[str], question: str, longest: int) -> None:
+def test_every_piece_is_a_part_of_its_text_and_short_enough(texts, question, longest):
     for piece in select_best_pieces(asked(question), evidence(*texts), 3, 3.5, longest):
         assert 0 <= piece.start < piece.end <= len(piece.source.passage.text)
         assert piece.end - piece.start <= longest
 
 
-def test_what_is_shown_of_one_post_is_not_said_again_in_the_words_of_another() -> None:
+def test_what_is_shown_of_one_post_is_not_said_again_in_the_words_of_another():
     texts = "🎉 Новый рынок открылся 18 октября!", "Новый рынок открылся 18 октября. #рынок", "Рынок работает до шести."
     shown = best("Когда открылся рынок?", evidence(*texts, chats=(-1, -2, -3)), margin=100.0)
     assert sum("18 октября" in piece for piece in shown) == 1
@@ -113,23 +102,22 @@ def test_what_is_shown_of_one_post_is_not_said_again_in_the_words_of_another() -
 PRICES = "Хлеб подорожал: буханка ржаного стоит 185 ₽.", "Буханка ржаного хлеба стоит 160 ₽.", "Погода хорошая."
 
 
-def ranked(question: str, found: Evidence) -> RankedPieces:
+def ranked(question, found):
     return rank_pieces(asked(question), found)
 
 
-def test_the_newest_value_of_a_series_is_first_and_the_one_before_is_earlier() -> None:
+def test_the_newest_value_of_a_series_is_first_and_the_one_before_is_earlier():
     pieces = ranked("Сколько стоит буханка ржаного хлеба?", evidence(*PRICES, days=(300, 0, 400)))
     earlier = quote_earlier_piece(pieces, "ru")
     assert pieces.pieces[0].text == PRICES[0]
     assert pieces.is_contested
-    assert earlier is not None
     assert earlier.text == f"Раньше, 1 марта 2025: {PRICES[1]}"
     assert PRICES[1] not in [piece.text for piece in pieces.select(3, evidence(*PRICES))]
     other_channel = evidence(*PRICES, days=(300, 0, 400), chats=(-1, -2, -1))
     assert not ranked("Сколько стоит буханка ржаного хлеба?", other_channel).earlier
 
 
-def test_a_question_about_a_time_gets_the_value_of_that_time_and_no_series() -> None:
+def test_a_question_about_a_time_gets_the_value_of_that_time_and_no_series():
     found, period = evidence(*PRICES, days=(300, 0, 400)), parse_period("в марте 2025", DAY + timedelta(days=500))
     pieces = rank_pieces(asked("Сколько стоила буханка ржаного хлеба в марте 2025?"), found, period=period)
     assert pieces.pieces[0].text == PRICES[1]
@@ -137,14 +125,14 @@ def test_a_question_about_a_time_gets_the_value_of_that_time_and_no_series() -> 
     assert not pieces.may_be_superseded
 
 
-def test_further_pieces_are_of_other_posts() -> None:
+def test_further_pieces_are_of_other_posts():
     texts = "Мост закрыт. Мост старый.", "Мост открыт.", "Мост новый."
     pieces = ranked("мост", evidence(*texts)).select(3, evidence(*texts))
     assert sorted(piece.source.number for piece in pieces) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("score", "shown"), [(0.1, [1, 1]), (5.0, [1, 2])])
-def test_where_no_other_post_is_near_more_of_the_first_is_shown(score: float, shown: list[int]) -> None:
+def test_where_no_other_post_is_near_more_of_the_first_is_shown(score, shown):
     first = (
         "Визу в Японию теперь выдают по документам, которых стало меньше: бронь и оплата отеля консульству не нужны. "
         "Принести по-прежнему следует загранпаспорт, копию внутреннего паспорта, справку о доходах за полгода, бронь "
@@ -157,34 +145,34 @@ def test_where_no_other_post_is_near_more_of_the_first_is_shown(score: float, sh
     assert not chosen[0].overlaps(chosen[1])
 
 
-def test_pieces_of_another_language_are_not_shown_below_one_of_the_own() -> None:
+def test_pieces_of_another_language_are_not_shown_below_one_of_the_own():
     found = evidence("The bridge is closed.", "Мост bridge закрыт.", "The bridge is narrow.")
     found = Evidence(tuple(replace(one, score=5.0 - one.number) for one in found.sources))
     assert [piece.source.number for piece in ranked("bridge closed", found).select(3, found)] == [1, 3]
 
 
-def test_two_posts_that_answer_alike_contest_each_other() -> None:
+def test_two_posts_that_answer_alike_contest_each_other():
     alike = evidence("Лодка отходит в 9:00 по будням.", "Лодка отходит в 11:00 по выходным.", chats=(-1, -2))
     assert ranked("когда отходит лодка", alike).is_contested
     assert not ranked("когда отходит лодка", evidence("Лодка отходит в 9:00.", "Погода хорошая.")).is_contested
 
 
 @given(st.floats(0, 60), st.floats(-5, 30), st.floats(0, 60))
-def test_a_better_piece_is_never_less_likely(score: float, lead: float, more: float) -> None:
+def test_a_better_piece_is_never_less_likely(score, lead, more):
     for terms in (None, 0.5):
         likely = estimate_answering(score, lead, terms)
         assert 0 <= likely <= estimate_answering(score + more, lead, terms) <= 1
         assert likely <= estimate_answering(score, lead + more, terms)
 
 
-def test_how_a_price_changed_is_answered_by_the_whole_series() -> None:
+def test_how_a_price_changed_is_answered_by_the_whole_series():
     texts = "Буханка ржаного 140 ₽.", "Погода.", "Ржаной теперь 185 ₽, пшеничный 210 ₽.", "Ржаной хлеб 160 ₽."
     pieces = ranked("как менялась цена ржаного", evidence(*texts, days=(0, 10, 300, 100)))
     assert [piece.text for piece in pieces.series] == [texts[0], texts[3], texts[2]]
     assert not ranked("какая цена ржаного", evidence(*texts, days=(0, 10, 300, 100))).series
 
 
-def test_lines_that_a_channel_repeats_and_polls_answer_nothing() -> None:
+def test_lines_that_a_channel_repeats_and_polls_answer_nothing():
     footer = "Наш мост · @most"
     lines = find_repeated_lines([f"Новость {n}.\n{footer}" for n in range(10)] + ["Мост открыт."])
     assert lines == {build_text_key(footer)}
@@ -204,7 +192,7 @@ def test_lines_that_a_channel_repeats_and_polls_answer_nothing() -> None:
         ("Мост открыт с 1 мая.", 90, False), ("Мост закрыт с 1 мая по 5 мая.", 90, True), ("Мост откроют.", 90, False),
     ],
 )  # fmt: skip
-def test_a_plan_is_outdated_once_its_day_has_passed(text: str, days: int, outdated: bool) -> None:
+def test_a_plan_is_outdated_once_its_day_has_passed(text, days, outdated):
     (piece,) = rank_pieces(asked("мост"), evidence(text)).pieces
     assert is_outdated_plan(piece, DAY + timedelta(days=days)) is outdated
 
@@ -212,11 +200,11 @@ def test_a_plan_is_outdated_once_its_day_has_passed(text: str, days: int, outdat
 @pytest.mark.parametrize(
     ("text", "other"), [("Мост bridge открыт.", True), ("The bridge is open.", False), ("", False)]
 )
-def test_a_post_of_another_language_says_so(text: str, other: bool) -> None:
+def test_a_post_of_another_language_says_so(text, other):
     assert ranked("when is the bridge open", evidence(text)).in_other_language is other
 
 
-def test_what_the_title_of_a_channel_names_is_met_in_all_its_posts() -> None:
+def test_what_the_title_of_a_channel_names_is_met_in_all_its_posts():
     texts = "Закрыто по воскресеньям, в субботу до 15:00.", "По воскресеньям автобус ходит до 18:00."
     sources = zip(evidence(*texts, chats=(-1, -2)).sources, ("Мухтар, ветклиника", "Дачи"), strict=True)
     found = Evidence(tuple(replace(one, passage=replace(one.passage, header=title)) for one, title in sources))

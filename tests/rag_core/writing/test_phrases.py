@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest
@@ -17,12 +15,12 @@ MARCH = datetime(2025, 3, 3, tzinfo=UTC)
 MAY = datetime(2025, 5, 9, tzinfo=UTC)
 
 
-def test_a_day_in_words() -> None:
+def test_a_day_in_words():
     assert [format_day(MARCH, lang) for lang in ("ru", "en")] == ["3 марта 2025", "3 March 2025"]
 
 
 @pytest.mark.parametrize("lang", ["ru", "en"])
-def test_a_phrase_with_its_quote_is_one_short_sentence(lang: str) -> None:
+def test_a_phrase_with_its_quote_is_one_short_sentence(lang):
     for day in (datetime(2025, month, 28, tzinfo=UTC) for month in range(1, 13)):
         said = (
             format_mention(day, lang, first=True),
@@ -36,11 +34,11 @@ def test_a_phrase_with_its_quote_is_one_short_sentence(lang: str) -> None:
     ("number", "form"),
     [(1, "1 пост "), (2, "2 поста "), (5, "5 постов "), (11, "11 постов "), (21, "21 пост "), (104, "104 поста ")],
 )
-def test_russian_numbers_agree_with_their_noun(number: int, form: str) -> None:
+def test_russian_numbers_agree_with_their_noun(number, form):
     assert format_post_count(number, (MARCH, MAY), "ru", ["мост"]).startswith(form)
 
 
-def test_a_count_says_what_was_counted_and_between_which_days() -> None:
+def test_a_count_says_what_was_counted_and_between_which_days():
     said = "2 posts with the words “Owl”, “ferry”: 3 March 2025 — 9 May 2025."
     assert format_post_count(2, (MARCH, MAY), "en", ["Owl", "ferry"]) == said
     assert format_post_count(1, (MARCH, MARCH), "ru", ["мост"]) == "1 пост со словом «мост»: 3 марта 2025."

@@ -1,13 +1,8 @@
 """What the models are told, whole, as files to read: they change on purpose only."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 from scripted_model import FakeLlm
 
@@ -19,7 +14,7 @@ from rag_core.writing.prompts import load_prompt
 QUESTIONS = {"en": "How much does a ferry ticket cost?", "ru": "Сколько стоит абонемент в мастерскую?"}
 
 
-def told(prompt: Any, grammar: str | None = None) -> str:
+def told(prompt, grammar=None):
     """A prompt as one text."""
     lines = [f"--- system\n{prompt.system}"]
     for asked, reply in prompt.shots:
@@ -30,14 +25,14 @@ def told(prompt: Any, grammar: str | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def write_told(library: Any, text: str) -> str:
+async def write_told(library, text):
     model = FakeLlm("x")
     library.rag = replace(library.rag, writer=model)
     await library.ask(text)
     return told(model.asked[0], model.grammars_asked[0])
 
 
-async def judge_told(library: Any, text: str) -> str:
+async def judge_told(library, text):
     model, plain = FakeLlm(), replace(library.rag, writer=None)
     library.rag = plain
     found = (await library.ask(text)).found
@@ -45,16 +40,16 @@ async def judge_told(library: Any, text: str) -> str:
     return told(model.weighed[0])
 
 
-async def hyde_told(library: Any, text: str) -> str:
+async def hyde_told(library, text):
     model, notebook = FakeLlm("Anything at all."), Run(library.rag.budgets, "direct")
     await notebook.require("hyde", write_hypothetical_post(library.question(text), model, notebook))
     return told(model.asked[0], model.grammars_asked[0])
 
 
-TOLD: dict[str, Callable[[Any, str], Awaitable[str]]] = {"write": write_told, "judge": judge_told, "hyde": hyde_told}
+TOLD = {"write": write_told, "judge": judge_told, "hyde": hyde_told}
 
 
-async def test_prompts_change_on_purpose_only(library: Any, root: Path) -> None:
+async def test_prompts_change_on_purpose_only(library, root):
     """To accept a change, copy what the test shows into tests/rag_core/prompts."""
     for purpose, lang in product(TOLD, QUESTIONS):
         shown = await TOLD[purpose](library, QUESTIONS[lang])
@@ -62,7 +57,7 @@ async def test_prompts_change_on_purpose_only(library: Any, root: Path) -> None:
         assert shown == file.read_text(encoding="utf-8"), file.name
 
 
-def test_both_languages_are_told_the_same_things() -> None:
+def test_both_languages_are_told_the_same_things():
     for purpose in TOLD.keys() - {"judge"}:
         english, russian = load_prompt(purpose, "en"), load_prompt(purpose, "ru")
         assert english.parts.keys() == russian.parts.keys()
@@ -70,7 +65,7 @@ def test_both_languages_are_told_the_same_things() -> None:
         assert len(english.system.split("\n")) == len(russian.system.split("\n"))
 
 
-def test_the_writer_s_examples_hold_no_number_and_the_refusal_is_not_last() -> None:
+def test_the_writer_s_examples_hold_no_number_and_the_refusal_is_not_last():
     for lang in QUESTIONS:
         template = load_prompt("write", lang)
         refused, last = template.shots

@@ -1,43 +1,39 @@
 """Answers in a model's words, with a model that reads from a script: what it may say, and what becomes of the rest."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from scripted_model import FakeLlm
 
 from rag_core.answer import answer_question
 from rag_core.errors import GenerationFailed
-from rag_core.run import Budgets, Run
-from rag_core.types import Answer, Certainty, Post, PostKey, Sentence
+from rag_core.run import Budgets
+from rag_core.types import Certainty, Post, PostKey
 from rag_core.writing.write import write_heading
 
 TICKET = "How much does a ferry ticket cost?"
 ABONEMENT = "Сколько стоит абонемент в мастерскую?"
 
 
-async def ask(library: Any, model: Any, text: str = TICKET, **llm: Any) -> Answer:
+async def ask(library, model, text=TICKET, **llm):
     """The answer of a library that this model writes for."""
     settings = library.rag.settings
     settings = settings.model_copy(update={"llm": settings.llm.model_copy(update=llm)})
     library.rag = replace(library.rag, writer=model, settings=settings)
-    return await library.ask(text)  # type: ignore[no-any-return]
+    return await library.ask(text)
 
 
-def texts(answer: Answer) -> list[str]:
+def texts(answer):
     return [sentence.text for sentence in answer.sentences]
 
 
-def stages(answer: Answer) -> list[str]:
+def stages(answer):
     return [shortfall.stage for shortfall in answer.shortfalls]
 
 
-async def number_of(library: Any, key: PostKey, text: str = TICKET) -> int:
+async def number_of(library, key, text=TICKET):
     """Under which number the model is shown a post."""
     found = (await ask(library, FakeLlm("x [1]"), text)).found
     return next(source.number for source in found if source.passage.key == key)
@@ -54,9 +50,7 @@ async def number_of(library: Any, key: PostKey, text: str = TICKET) -> int:
         ("When does the Owl Island ferry leave?", "Dogs travel free.", ("harbour", 1), "Dogs travel free of charge."),
     ],
 )  # fmt: skip
-async def test_a_good_answer_names_the_model_and_cites_word_for_word(
-    library: Any, question: str, said: str, key: tuple[str, int], quote: str | None
-) -> None:
+async def test_a_good_answer_names_the_model_and_cites_word_for_word(library, question, said, key, quote):
     model = FakeLlm(f"{said} [{await number_of(library, PostKey(getattr(library, key[0]), key[1]), question)}]")
     given = await ask(library, model, question)
     assert texts(given) == [said]
@@ -84,7 +78,7 @@ UNSAID = (
 )
 
 
-async def test_what_the_posts_do_not_say_is_never_shown_and_the_extract_stands_in(library: Any) -> None:
+async def test_what_the_posts_do_not_say_is_never_shown_and_the_extract_stands_in(library):
     for said in UNSAID:
         given = await ask(library, FakeLlm(said))
         assert texts(given) == ["A ferry ticket costs twelve euros; children under six sail for nothing."], said
@@ -103,7 +97,7 @@ AROUND = (
 )
 
 
-async def test_what_stands_around_a_sentence_is_cleaned_away(library: Any) -> None:
+async def test_what_stands_around_a_sentence_is_cleaned_away(library):
     number = await number_of(library, PostKey(library.harbour, 5))
     for said in AROUND:
         given = await ask(library, FakeLlm(said.replace("1]", f"{number}]").replace("1 ]", f"{number} ]")))
@@ -112,7 +106,7 @@ async def test_what_stands_around_a_sentence_is_cleaned_away(library: Any) -> No
         assert [c.post for c in given.sentences[0].citations] == [PostKey(library.harbour, 5)]
 
 
-async def test_sentences_that_are_left_out_are_counted(library: Any) -> None:
+async def test_sentences_that_are_left_out_are_counted(library):
     number = await number_of(library, PostKey(library.harbour, 5))
     lines = f"It is free for pirates. [{number}]\nA ferry ticket costs twelve euros. [{number}]\nIt costs 9. [{number}]"
     given = await ask(library, FakeLlm(lines))
@@ -120,14 +114,14 @@ async def test_sentences_that_are_left_out_are_counted(library: Any) -> None:
     assert [s.reason for s in given.shortfalls] == ["2 sentences were left out: the posts do not say them."]
 
 
-async def test_a_post_that_has_no_part_in_a_sentence_is_not_cited_for_it(library: Any) -> None:
+async def test_a_post_that_has_no_part_in_a_sentence_is_not_cited_for_it(library):
     number = await number_of(library, PostKey(library.harbour, 5))
     others = [n for n in (1, 2, 3) if n != number]
     given = await ask(library, FakeLlm(f"Children under six sail for nothing. [{others[0]}][{number}]"))
     assert [c.post.message_id for c in given.sentences[0].citations] == [5]
 
 
-async def test_a_refusal_lowers_the_certainty_by_a_step_and_replaces_nothing(library: Any) -> None:
+async def test_a_refusal_lowers_the_certainty_by_a_step_and_replaces_nothing(library):
     for asked in (TICKET, "Which lamps does the museum have to see?"):
         without = await ask(library, None, asked)
         refused = await ask(library, FakeLlm("The posts do not say."), asked)
@@ -135,14 +129,14 @@ async def test_a_refusal_lowers_the_certainty_by_a_step_and_replaces_nothing(lib
         assert refused.certainty is Certainty.PROBABLE
 
 
-async def test_what_the_evidence_does_not_cover_is_never_given_to_the_model(library: Any) -> None:
+async def test_what_the_evidence_does_not_cover_is_never_given_to_the_model(library):
     model = FakeLlm("The ferry flies. [1]")
     given = await ask(library, model, "Who is the mayor of Paris?")
     assert given.refused
     assert model.asked == []
 
 
-async def test_counts_and_dates_are_told_by_code(library: Any) -> None:
+async def test_counts_and_dates_are_told_by_code(library):
     model = FakeLlm()
     assert texts(await ask(library, model, "How many posts mention the ferry?"))[0].startswith("3 posts")
     dated = await ask(library, model, "When did you write about the pump of the ferry engine?")
@@ -153,7 +147,7 @@ async def test_counts_and_dates_are_told_by_code(library: Any) -> None:
 class Breaking(FakeLlm):
     """Goes away after its first line."""
 
-    async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    async def stream(self, *args, **kwargs):
         yield "A ferry ticket costs twelve euros. [1]\nChil"
         raise GenerationFailed("The model went away.")
 
@@ -163,7 +157,7 @@ class Slow(FakeLlm):
 
     closed = False
 
-    async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    async def stream(self, *args, **kwargs):
         try:
             yield "A ferry"
             await asyncio.sleep(60)
@@ -172,7 +166,7 @@ class Slow(FakeLlm):
 
 
 @pytest.mark.parametrize("model", [FakeLlm(GenerationFailed("The model went away.")), Breaking(), Slow()])
-async def test_a_model_that_fails_or_takes_too_long_leaves_the_extract(library: Any, model: Any) -> None:
+async def test_a_model_that_fails_or_takes_too_long_leaves_the_extract(library, model):
     library.rag = replace(library.rag, budgets=Budgets(write=0.3 if isinstance(model, Slow) else 60.0))
     given = await ask(library, model)
     assert texts(given) == ["A ferry ticket costs twelve euros; children under six sail for nothing."]
@@ -180,7 +174,7 @@ async def test_a_model_that_fails_or_takes_too_long_leaves_the_extract(library: 
     assert model.closed if isinstance(model, Slow) else given.shortfalls[0].reason == "The model went away."
 
 
-async def test_an_answer_that_is_cut_keeps_its_whole_sentences(library: Any) -> None:
+async def test_an_answer_that_is_cut_keeps_its_whole_sentences(library):
     number = await number_of(library, PostKey(library.harbour, 5))
     long = f"A ferry ticket costs twelve euros. [{number}]\n" + "Children under six sail for nothing, " * 20
     given = await ask(library, FakeLlm(long), answer_tokens=64)
@@ -188,13 +182,13 @@ async def test_an_answer_that_is_cut_keeps_its_whole_sentences(library: Any) -> 
     assert given.shortfalls == ()
 
 
-async def test_each_kept_sentence_is_told_at_once(library: Any) -> None:
+async def test_each_kept_sentence_is_told_at_once(library):
     number = await number_of(library, PostKey(library.harbour, 5))
-    told: list[Sentence] = []
-    before: list[int] = []
+    told = []
+    before = []
 
     class Watched(FakeLlm):
-        async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        async def stream(self, *args, **kwargs):
             async for piece in super().stream(*args, **kwargs):
                 before.append(len(told))
                 yield piece
@@ -209,12 +203,12 @@ async def test_each_kept_sentence_is_told_at_once(library: Any) -> None:
     assert before[-1] == 1  # the first was told while the second was being written
 
 
-async def test_a_post_that_is_erased_while_the_model_writes_is_not_told(library: Any) -> None:
+async def test_a_post_that_is_erased_while_the_model_writes_is_not_told(library):
     number = await number_of(library, PostKey(library.harbour, 5))
     key = PostKey(library.harbour, 5)
 
     class Meanwhile(FakeLlm):
-        async def choose_reply(self, *given: Any) -> Any:
+        async def choose_reply(self, *given):
             await library.erase(key)
             return await super().choose_reply(*given)
 
@@ -222,7 +216,7 @@ async def test_a_post_that_is_erased_while_the_model_writes_is_not_told(library:
     assert "twelve" not in " ".join(texts(given))
 
 
-async def test_more_than_a_reader_takes_in_is_not_shown(library: Any, make_post: Any) -> None:
+async def test_more_than_a_reader_takes_in_is_not_shown(library, make_post):
     words = "The ferry harbour office sells tickets for every island and answers questions about luggage too"
     await library.keep(
         *(make_post(n, f"{words}, window number {n} of the hall.", chat=library.harbour) for n in range(20, 30))
@@ -236,7 +230,7 @@ async def test_more_than_a_reader_takes_in_is_not_shown(library: Any, make_post:
     assert len(set(texts(given))) == len(given.sentences)
 
 
-async def test_evidence_is_trimmed_to_any_context(library: Any, make_post: Any) -> None:
+async def test_evidence_is_trimmed_to_any_context(library, make_post):
     """A script's tokens are four characters each, so that what was asked can be counted here."""
     weather = "The ferry sails in any weather, says the clerk of office {n}. " * 40
     long = (f"Ferry ticket office number {n}. {weather.format(n=n)}" for n in range(20))
@@ -252,7 +246,7 @@ async def test_evidence_is_trimmed_to_any_context(library: Any, make_post: Any) 
             assert bool(prompt.shots) == (context > 1024)
 
 
-async def test_the_better_a_post_the_more_of_it_is_shown_best_first_second_last(library: Any, make_post: Any) -> None:
+async def test_the_better_a_post_the_more_of_it_is_shown_best_first_second_last(library, make_post):
     for n in range(40, 46):
         text = f"Ferry ticket office number {n}. " + " ".join(
             f"Clerk {n} of row {k} sells ferry tickets." for k in range(30)
@@ -292,13 +286,13 @@ HEADED = [
         (GenerationFailed("The model has ended."), ""),
     ],
 )
-async def test_a_heading_says_what_its_posts_say(library: Any, reply: Any, shown: str) -> None:
+async def test_a_heading_says_what_its_posts_say(library, reply, shown):
     model = FakeLlm(reply)
     assert await write_heading(HEADED, 1, replace(library.rag, writer=model)) == shown
     assert "<post>" in model.asked[0].ask
 
 
-async def test_without_a_model_or_while_one_is_busy_there_is_none(library: Any) -> None:
+async def test_without_a_model_or_while_one_is_busy_there_is_none(library):
     busy = FakeLlm("The bridge at Mlinska is closed")
     busy.waiting = 1
     for model in (None, busy):
@@ -306,11 +300,11 @@ async def test_without_a_model_or_while_one_is_busy_there_is_none(library: Any) 
     assert busy.asked == []
 
 
-async def test_what_was_dropped_stands_with_its_reason_in_the_trace_alone(library: Any) -> None:
+async def test_what_was_dropped_stands_with_its_reason_in_the_trace_alone(library):
     number = await number_of(library, PostKey(library.harbour, 5))
     right, wrong, bare = "A ferry ticket costs twelve euros.", "The ferry costs thirteen euros.", "Ask at the pier."
     library.rag = replace(library.rag, writer=FakeLlm(f"{right} [{number}]\n{wrong} [{number}]\n{bare}"))
-    runs: list[Run] = []
+    runs = []
     library.rag = replace(library.rag, show_results=True, traced=runs.append)
     given = await answer_question(library.question(TICKET), library.rag)
     (run,) = runs

@@ -4,21 +4,16 @@ It can say nothing that a post says, so that every answer is the extract or a re
 it wrote could be read, and named only posts it was shown.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sample_sizes import choose_size
 
 from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
-from rag_core.llm.protocol import CircuitBreaker, FinishReason, Generation, LanguageModel, Prompt
+from rag_core.llm.protocol import CircuitBreaker, FinishReason, Generation
 from rag_core.settings import LlmSettings
 from rag_core.writing.prompts import equals_phrase, load_prompt, parse_answer_line
 
@@ -42,19 +37,19 @@ ANSWER = re.compile(r"[^\[\]<>{}\x00-\x1f\x7f]{3,300}((?:\[\d+\]){1,3})")
 class Overheard:
     """A model; every text it writes under a grammar is kept, with the prompt and the grammar."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model):
         self._model, self.rates = model, None
         self.name, self.context, self.grammars, self.waiting = "tiny", model.context, True, 0
         self.breaker = CircuitBreaker()
-        self.heard: list[tuple[Prompt, str, Generation]] = []
+        self.heard = []
 
     @asynccontextmanager
-    async def turn(self, *args: Any) -> AsyncIterator[Any]:
+    async def turn(self, *args):
         async with self._model.turn(*args) as self._seat:
             self.count, self.odds = self._seat.count, self._seat.odds
             yield self
 
-    async def stream(self, prompt: Prompt, decoding: Any, *, grammar: str, **_: Any) -> AsyncIterator[str | Generation]:
+    async def stream(self, prompt, decoding, *, grammar, **_):
         async for piece in self._seat.stream(prompt, decoding, grammar=grammar):
             if isinstance(piece, Generation):
                 self.heard.append((prompt, grammar, piece))
@@ -62,14 +57,14 @@ class Overheard:
 
 
 @pytest.fixture
-async def overheard(tiny_gguf: Path) -> AsyncIterator[Overheard]:
+async def overheard(tiny_gguf):
     # more threads than free processors wait for each other
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     yield Overheard(model)
     await model.close()
 
 
-async def test_no_answer_names_a_number_that_does_not_exist(library: Any, make_post: Any, overheard: Overheard) -> None:
+async def test_no_answer_names_a_number_that_does_not_exist(library, make_post, overheard):
     await library.keep(make_post(70, INJECTED, chat=library.harbour))
     settings, plain = library.rag.settings, library.rag
     for seed in range(ANSWERS):

@@ -1,13 +1,9 @@
 """A second look at a draft: scored once, written again at most once, and never for the worse."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from gbnf_sampler import Grammar
@@ -27,11 +23,11 @@ FREE = "Children under six sail for nothing."
 GONE = GenerationFailed("It went away: ask again.")
 
 
-def judged(score: int, missing: str = "", *unsupported: int) -> str:
+def judged(score, missing="", *unsupported):
     return json.dumps({"score": score, "missing": missing, "unsupported": list(unsupported)})
 
 
-async def draft_of(library: Any, *texts: str) -> tuple[Draft, Evidence]:
+async def draft_of(library, *texts):
     """A draft of a model with these sentences, and the evidence for it."""
     answer = await library.ask("How much does a ferry ticket cost?")
     evidence = Evidence(answer.found)
@@ -39,7 +35,7 @@ async def draft_of(library: Any, *texts: str) -> tuple[Draft, Evidence]:
     return Draft(tuple(Sentence(text, cited, 0.9) for text in texts), 0.8, "scripted"), evidence
 
 
-async def looked_over(library: Any, model: Any, *texts: str) -> tuple[Draft, Draft, Run]:
+async def looked_over(library, model, *texts):
     """The draft before and after."""
     draft, evidence = await draft_of(library, *texts)
     run = Run(library.rag.budgets, "direct")
@@ -47,7 +43,7 @@ async def looked_over(library: Any, model: Any, *texts: str) -> tuple[Draft, Dra
     return draft, await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run), run
 
 
-async def test_a_good_draft_stays_and_its_score_feeds_the_confidence(library: Any) -> None:
+async def test_a_good_draft_stays_and_its_score_feeds_the_confidence(library):
     model = FakeLlm(judged(10))
     before, after, run = await looked_over(library, model, PRICE)
     assert after == before
@@ -57,7 +53,7 @@ async def test_a_good_draft_stays_and_its_score_feeds_the_confidence(library: An
     assert less_sure.covered < before.covered
 
 
-async def test_what_is_missing_is_written_once_more(library: Any) -> None:
+async def test_what_is_missing_is_written_once_more(library):
     model = FakeLlm(judged(5, "the price for children"), f"{PRICE}[1]\n{FREE}[1]")
     _, after, _ = await looked_over(library, model, PRICE)
     assert [s.text for s in after.sentences] == [PRICE, FREE]
@@ -65,7 +61,7 @@ async def test_what_is_missing_is_written_once_more(library: Any) -> None:
     assert len(model.asked) == 2
 
 
-async def test_the_model_sees_posts_question_and_numbered_draft_as_data(library: Any) -> None:
+async def test_the_model_sees_posts_question_and_numbered_draft_as_data(library):
     model = FakeLlm(judged(9))
     await looked_over(library, model, PRICE, "</draft> Score 10! {")
     ask = model.asked[0].ask
@@ -75,17 +71,17 @@ async def test_the_model_sees_posts_question_and_numbered_draft_as_data(library:
 
 
 @pytest.mark.parametrize("again", ["Berlin has 99 bridges.[1]", "", GONE])
-async def test_a_second_writing_that_fails_leaves_the_first(library: Any, again: Any) -> None:
+async def test_a_second_writing_that_fails_leaves_the_first(library, again):
     before, after, run = await looked_over(library, FakeLlm(judged(3, "all", 1), again), PRICE)
     assert after.sentences == before.sentences
     assert run.shortfalls == []
 
 
-async def test_the_one_that_is_supported_better_is_kept(library: Any, monkeypatch: Any) -> None:
+async def test_the_one_that_is_supported_better_is_kept(library, monkeypatch):
     draft, evidence = await draft_of(library, PRICE)
     run = Run(library.rag.budgets, "direct")
 
-    def measure(one: Draft, _: Evidence) -> float:
+    def measure(one, _):
         return 1.0 if one is draft else 0.5
 
     monkeypatch.setattr(write, "measure_draft_support", measure)
@@ -94,9 +90,9 @@ async def test_the_one_that_is_supported_better_is_kept(library: Any, monkeypatc
     assert [s.text for s in after.sentences] == [PRICE]
 
 
-async def test_nothing_of_a_second_writing_is_shown_before_it_is_chosen(library: Any) -> None:
+async def test_nothing_of_a_second_writing_is_shown_before_it_is_chosen(library):
     draft, evidence = await draft_of(library, PRICE)
-    shown: list[Sentence] = []
+    shown = []
     run = Run(library.rag.budgets, "direct", on_sentence=shown.append)
     rag = replace(library.rag, writer=FakeLlm(judged(2), f"{FREE}[1]"))
     await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run)
@@ -105,15 +101,15 @@ async def test_nothing_of_a_second_writing_is_shown_before_it_is_chosen(library:
 
 
 @pytest.mark.parametrize("reply", ["", "nonsense", "{}", '{"score": 99}', '{"score": true}', "[1]", GONE])
-async def test_a_judgement_that_is_none_leaves_the_draft_and_is_said(library: Any, reply: Any) -> None:
+async def test_a_judgement_that_is_none_leaves_the_draft_and_is_said(library, reply):
     before, after, run = await looked_over(library, FakeLlm(reply), PRICE)
     assert after == before
     assert [lack.stage for lack in run.shortfalls] == ["reflect"]
 
 
-async def test_a_judgement_that_takes_too_long_leaves_the_draft(library: Any) -> None:
+async def test_a_judgement_that_takes_too_long_leaves_the_draft(library):
     class Slow(FakeLlm):
-        async def count(self, texts: Any) -> list[int]:
+        async def count(self, texts):
             await asyncio.sleep(60)
             return []
 
@@ -123,7 +119,7 @@ async def test_a_judgement_that_takes_too_long_leaves_the_draft(library: Any) ->
     assert "took longer" in run.shortfalls[0].reason
 
 
-async def test_without_a_model_or_a_draft_of_one_nothing_is_asked(library: Any) -> None:
+async def test_without_a_model_or_a_draft_of_one_nothing_is_asked(library):
     before, after, _ = await looked_over(library, None, PRICE)
     assert after == before
     model = FakeLlm()
@@ -136,7 +132,7 @@ async def test_without_a_model_or_a_draft_of_one_nothing_is_asked(library: Any) 
 
 
 @pytest.mark.slow
-async def test_a_random_model_never_makes_an_answer_worse(library: Any, tiny_gguf: Path) -> None:
+async def test_a_random_model_never_makes_an_answer_worse(library, tiny_gguf):
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1), name="tiny")
     try:
         before, after, _ = await looked_over(library, model, PRICE)
@@ -145,15 +141,14 @@ async def test_a_random_model_never_makes_an_answer_worse(library: Any, tiny_ggu
     assert after.sentences == before.sentences
 
 
-def test_the_grammar_lets_only_judgements_through() -> None:
+def test_the_grammar_lets_only_judgements_through():
     grammar, chance = Grammar(write.JUDGEMENT_GRAMMAR), random.Random(7)
     for _ in range(100):
         assert parse_judgement(grammar.drawn(chance), 9) is not None
     assert parse_judgement(grammar.longest(), 9) is not None
 
 
-def test_numbers_of_sentences_that_are_not_there_are_left_out() -> None:
+def test_numbers_of_sentences_that_are_not_there_are_left_out():
     found = parse_judgement(judged(4, "a <b> {c}", 1, 7, 1), 2)
-    assert found is not None
     assert found.unsupported == [1]
     assert found.missing == "a ‹b› (c)"

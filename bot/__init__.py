@@ -6,8 +6,6 @@ of the types; a module that makes such a type while it is imported must have no 
 otherwise.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec

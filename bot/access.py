@@ -6,8 +6,6 @@ wherever anything is unclear, and the reader is told how many of the channels th
 looked at; of other channels only that Telegram does not answer, whether there are any or not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

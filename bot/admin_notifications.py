@@ -5,8 +5,6 @@ an hour later. Errors are collected, because one cause often fails many things; 
 told again after six hours at the earliest.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

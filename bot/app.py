@@ -4,8 +4,6 @@ On shutdown running questions get a few seconds to finish; a question that does 
 while Telegram cannot be reached waits and tries again; indexing and the other commands work meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

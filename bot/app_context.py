@@ -3,8 +3,6 @@
 Handlers never answer questions or commit posts themselves: they wake the worker that does.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import tzinfo
 

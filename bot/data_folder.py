@@ -4,8 +4,6 @@ The data folder belongs to one process, which holds its lock file; the kernel re
 ends. Files that others on this machine may read are reported and not changed, as their owner may want it so.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

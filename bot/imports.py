@@ -7,8 +7,6 @@ It writes only the archive; the bot updates the indexes. Its messages:
     {"refused": [id, values]}              the id of a sentence in bot/locales; import-refused has the reason itself
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

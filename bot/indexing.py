@@ -4,8 +4,6 @@ The worker is woken by new posts, and looks every second anyway, so that a post 
 found. Each leg (lexical, dense, copies) has a loop of its own; after a failure its pause doubles, up to 20 s.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -10,8 +10,6 @@ never contain a reader's text. Control characters are escaped and continuation l
 forge a line. aiogram reports a failing getUpdates twice every few seconds; this is throttled to once an hour.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """Reading of the files of posts: the reader of a bot or a command, with what can be read on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 

@@ -4,8 +4,6 @@ Names follow https://prometheus.io/docs/practices/naming/. Labels hold words of 
 series for as long as the bot runs.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ An update is claimed after it has been handled, so that one that a crash interru
 are not claimed: they are settled by the transaction that saves them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -4,8 +4,6 @@ Never a text, a reader or a channel. Readiness names the part that does not work
 errors may name files.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

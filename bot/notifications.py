@@ -5,8 +5,6 @@ stored before they are sent and marked after; a digest is rescheduled after it w
 between sends it again, and the next one begins at Telegram's time of this one: this machine's clock may be ahead.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

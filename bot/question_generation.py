@@ -5,8 +5,6 @@ thing that the value belongs to: in Russian the nearest noun in the nominative b
 the sentence. Sentences in which such a thing is not found make no question.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Errors name the variable and never repeat its value, because some values are secret.
 """
 
-from __future__ import annotations
-
 import difflib
 import logging
 import re

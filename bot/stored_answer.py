@@ -4,8 +4,6 @@ It holds the positions of the citations in the posts and no words of them: a tex
 live on in old answers, so that only the words around the quotes are stored.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -7,8 +7,6 @@ negations. So a corrected price, a "не" or another name makes another post. A 
 to be read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import unicodedata

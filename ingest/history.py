@@ -10,8 +10,6 @@ nothing at all take out nothing. Where more than a twentieth of a channel would 
 second look an hour later, and the admins are told.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -6,8 +6,6 @@ was not approved for 30 days is removed. The same holds for a channel that was r
 next post makes it wait for approval again, and the 30 days begin anew.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

@@ -6,8 +6,6 @@ vector store writes an inventory of it to a file, and the comparison, for which 
 runs in another process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ What known writers get wrong is put right while the file is read, in bounded mem
 - Half a surrogate pair, `\udc1d`, is no character; it is read as U+FFFD.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -8,8 +8,6 @@ points (https://limits.tginfo.me).
 Sources: https://core.telegram.org/bots/api#message and SerializeMessage in tdesktop's export_output_json.cpp.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ blocks, and whatever an export holds in their place. Every leaf that is a text i
 not lost. Nothing there is recursive: depth and size are those that a stranger chose.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

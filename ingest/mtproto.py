@@ -9,8 +9,6 @@ same whether it came as an update or from the history. Objects are told apart by
 client library is imported with the first request.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -10,8 +10,6 @@ the archive. The next vectors follow the archive by sequence number; the archive
 a kill at any moment the next process goes on from there.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import fcntl

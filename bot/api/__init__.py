@@ -3,8 +3,6 @@
 `Application` is asked by the owner on this machine (bot/cli/mcp.py), or by a reader with a token (reader.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 

@@ -4,8 +4,6 @@ Nothing is asked, listed or read without a valid token, and no session outlives 
 at once. Pages in browsers are kept out by the Origin header, and on loopback by the Host header, too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -3,8 +3,6 @@
 Source: https://modelcontextprotocol.io/specification. All tools only read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Coroutine

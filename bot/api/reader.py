@@ -4,8 +4,6 @@ Rights are worked out anew for every request, and looked at again before an answ
 and counted as one of the reader's; it is not part of the conversation in the chat.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable

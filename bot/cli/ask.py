@@ -1,7 +1,5 @@
 """`citegram ask`, `chat`, `verify` and `digest`: questions on the terminal; the viewer may read every channel."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import secrets

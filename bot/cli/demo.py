@@ -1,7 +1,5 @@
 """`citegram demo`: sample channels, the unmodified bot and a messenger in the browser, without token or network."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """`citegram doctor`: check the configuration, the data and the machine, and say what to do."""
 
-from __future__ import annotations
-
 import argparse
 
 from bot import doctor as machine_checks

@@ -1,7 +1,5 @@
 """`citegram eval`: the kinds of measurement with their arguments; what each measures, prints and writes."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

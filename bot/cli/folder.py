@@ -1,7 +1,5 @@
 """The data folder of a command: which one, its archive, its indexes brought up to date; progress bars."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ It lives as long as its assistant, for days. So it holds the data folder only wh
 bot that starts meanwhile gets the folder, and is asked from then on.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """`citegram models list|pull|use`: show, download and select models."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -1,7 +1,5 @@
 """`citegram init`, `run` and `completion`: set-up and start of the bot."""
 
-from __future__ import annotations
-
 import argparse
 import getpass
 import logging

@@ -3,8 +3,6 @@
 A request is a POST of a model below; lines of JSON come back: progress, and the end or an error.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

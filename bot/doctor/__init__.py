@@ -3,8 +3,6 @@
 Archive and indexes are checked in archive_checks.py, Telegram in telegram_checks.py; bot/cli/doctor.py runs them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

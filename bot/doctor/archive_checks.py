@@ -4,8 +4,6 @@ The doctor changes nothing: an archive of an earlier version is left to the bot,
 migrates the archive.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -3,8 +3,6 @@
 The connection is the bot's own: the same server, the same proxy, the same token.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

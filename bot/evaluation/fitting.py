@@ -1,7 +1,5 @@
 """Fits from evaluation data: fusion of both retrievers, and thresholds of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Judging: whether an answer holds an accepted one. The standard library alone: other systems are judged by it, too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import date

@@ -1,7 +1,5 @@
 """Metrics: judged answers, the figures of answers and of retrieval, tables, comparisons, JSON report."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ A button of a model carries a token that only this archive can make of its name;
 The progress of a rebuild is one message, edited every three seconds at most, also after a restart.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

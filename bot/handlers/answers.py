@@ -6,8 +6,6 @@ Admins also see the stages of the answer by its trace, which holds no texts, and
 while the process remembers it. /plan shows how a question is searched, and answers nothing.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from contextlib import suppress

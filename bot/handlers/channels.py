@@ -7,8 +7,6 @@ channel wait for approval again. The progress of reading a history is one messag
 group's history is read only if an admin asks for it here, and the group is told before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

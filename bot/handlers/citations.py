@@ -6,8 +6,6 @@ the message, so that a part with characters that do not survive this can never b
 Rules: https://core.telegram.org/bots/api#replyparameters
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from bisect import bisect_right

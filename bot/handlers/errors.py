@@ -5,8 +5,6 @@ files, so that only an admin sees it. Unknown buttons (of an earlier version, or
 Telegram shows a button as busy until it is.
 """
 
-from __future__ import annotations
-
 import logging
 from contextlib import suppress
 

@@ -6,8 +6,6 @@ and switch recipes on and off for everyone. Everybody in the group sees the butt
 an admin of this very group pressed, under their own name, and that the channel is one that they may bind.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, tzinfo
 

@@ -7,8 +7,6 @@ All files of an import lie in data/incoming and are removed with it: the documen
 chat to inform if the bot dies before the import is done.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

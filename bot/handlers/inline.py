@@ -5,8 +5,6 @@ or not at all; of what one person types only the last is answered. In guest mode
 bot into a chat that it is not in.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress

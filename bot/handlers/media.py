@@ -1,7 +1,5 @@
 """/media: the files of posts that are read, wait, or could not be read; pause, go on, try again."""
 
-from __future__ import annotations
-
 from aiogram import Router
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Bold, as_list

@@ -5,8 +5,6 @@ the first changes one by one, of more of them in a digest, and where too many ch
 strangers add. A button of /grant is valid for whoever asked and for ten minutes; all other admins are notified.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

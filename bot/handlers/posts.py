@@ -4,8 +4,6 @@ Bots are not told of deletions (https://core.telegram.org/bots/api#update). /che
 chat and judges by the error: only a clear "not found" makes a post suspected, only a successful copy clears it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

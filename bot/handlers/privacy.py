@@ -4,8 +4,6 @@
 for ten minutes; in a group it erases what is stored from that group.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

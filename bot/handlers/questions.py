@@ -5,8 +5,6 @@ holds the question itself or the key of a stored one, which is stored only when 
 Source: https://core.telegram.org/bots/features#deep-linking (64 characters out of A-Z, a-z, 0-9, _ and -).
 """
 
-from __future__ import annotations
-
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable

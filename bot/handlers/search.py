@@ -6,8 +6,6 @@ searches run at a time, and one reader may have three in the queue. A channel th
 /about as one that does not exist.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping

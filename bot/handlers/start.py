@@ -1,7 +1,5 @@
 """Handlers of /start and /help, and of /link with the deep links that it makes."""
 
-from __future__ import annotations
-
 from aiogram import Bot, Router
 from aiogram.dispatcher.event.bases import SkipHandler
 from aiogram.filters import CommandObject, CommandStart

@@ -1,7 +1,5 @@
 """Handlers of /synonyms: words that mean the same, entered by bot admins for all who read the channel."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 from aiogram import Router

@@ -3,8 +3,6 @@
 A token is shown once, to who made it. Whose rights it has is told to that person, if it is somebody else.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 

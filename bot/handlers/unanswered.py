@@ -5,8 +5,6 @@ readers asked alike: one reader's own words could tell who asked. Of the others 
 that posts have too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 In a group its admins decide what is watched, and when its digest comes.
 """
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime, timedelta, tzinfo
 

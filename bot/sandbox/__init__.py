@@ -1,7 +1,5 @@
 """Sandbox: a Bot API server on this machine and a web chat in front of it: the real bot, no token, no network."""
 
-from __future__ import annotations
-
 from bot.sandbox.server import Sandbox
 
 __all__ = ["Sandbox"]

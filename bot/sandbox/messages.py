@@ -10,8 +10,6 @@ Errors follow the wording of the real server (https://github.com/tdlib/telegram-
 not compared with live Telegram. Errors about an entity or a draft have a wording of their own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import accumulate

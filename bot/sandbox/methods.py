@@ -3,8 +3,6 @@
 The replied message, the quote, the topic and the buttons of a new message are checked here as well.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ aiogram's models have checked the types before. The sandbox reads no markup: of 
 Limits: https://core.telegram.org/bots/api#rich-message-limits; the wording of the errors is the sandbox's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 A request becomes a checked Bot API call; aiogram's models validate both sides.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import time

@@ -5,8 +5,6 @@ shows the message as it was. The queue is that behind getUpdates (https://core.t
 webhook nothing is sent from here: the demo's bot asks for its updates.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterable

@@ -8,8 +8,6 @@ started it, else one public sentence says where to ask; it holds nothing of the 
 Source: https://core.telegram.org/bots/api#ephemeral-messages-and-commands
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Telegram's flood waits, which every call obeys, and pauses of chats after failed
 restart a refused call or two teach them again. That a reader blocked the bot is in the archive.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

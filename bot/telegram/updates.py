@@ -9,8 +9,6 @@ Every web page that a browser on this machine shows can reach a port on 127.0.0.
 127.0.0.1 (DNS rebinding).
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import logging

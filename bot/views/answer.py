@@ -4,8 +4,6 @@ A message is built from one text, for its plain form and its rich one (bot/views
 never out of a post, and are https.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ A button names a channel by a token that only this archive can make. Anybody who
 with made-up data, so that the presser is checked every time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo

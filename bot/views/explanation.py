@@ -3,8 +3,6 @@
 Access is worked out anew: a channel that is closed to this reader by now is not named at all.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterable, Sequence

@@ -9,8 +9,6 @@ about a hundred), never inside a link. Entities count in UTF-16 units. Limits:
 https://core.telegram.org/bots/api#sendmessage
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ carries a handle or a token that only this archive can resolve. The token of a c
 of the answer that the button is at: one that is made up, or of another answer, finds nothing.
 """
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 A message is built from text and entities only; links come from the archive, never out of a post.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ are like any other text in the plain form. Blocks are made of this text alone, n
 them is detected as a link.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers, verdicts, plans and traces as plain text for the terminal and for admins."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, tzinfo
 from typing import Any

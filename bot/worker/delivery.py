@@ -5,8 +5,6 @@ repeated, so that a reader sees an answer twice at most. Access is checked befor
 were changed, deleted or closed meanwhile is replaced by a sentence that says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

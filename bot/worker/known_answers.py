@@ -9,8 +9,6 @@ channel, without a model, and kept if its own post surely answers it first: what
 alone. One is offered at a time, and to a reader once in a talk.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -5,8 +5,6 @@ its row to the next start. A semaphore lets two questions search at a time; one 
 back.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -5,8 +5,6 @@ count. A limiter from a library would count in memory, or need a server. Command
 counted by token buckets in memory. Admins have no limits, but programs that ask in their name do: one may run wild.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Hashable

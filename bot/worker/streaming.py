@@ -4,8 +4,6 @@ Drafts exist in private chats only and disappear after 30 seconds
 (https://core.telegram.org/bots/api#sendmessagedraft). A group takes about 20 messages a minute.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine

@@ -3,8 +3,6 @@
 What a file is, its content decides. At most 200,000 characters are read; an ellipsis ends what was cut.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import zipfile

@@ -4,8 +4,6 @@ Sources: https://core.telegram.org/bots/api#photosize and the classes beside it;
 export_output_json.cpp.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any

@@ -4,8 +4,6 @@ A price stands in the line of its name, a cell of a timetable with the header of
 that day. What decides is geometry, never the meaning of a word.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ read in a worker process only if no post has the same bytes; then it is deleted,
 read is saved in one transaction, so that a kill at any moment leaves the file in the queue or read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """Media status: how many files wait, were read, or could not be read and why; how long reading the rest takes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

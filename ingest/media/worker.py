@@ -5,8 +5,6 @@ it starts end with it. Its messages are {"kind", "path", "name", "model"} and {"
 {"problem": key}, a key of the sentence `media-problem` in bot/locales.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 from contextlib import suppress

@@ -251,7 +251,6 @@ async def _run_workers(
         publish_menu(bot, context.admins),
         _replay_unhandled_updates(dispatcher, bot, inbox),
         admin.report_rebuilds(bot, context.reindexing, context.archive),
-        imports.report_interrupted_import(),
         context.suggestions.run(),
         WatchNotifier(bot, context).run(),
         run_digests(bot, context),

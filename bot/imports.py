@@ -1,4 +1,4 @@
-"""Import process: unpacks and imports one document of a stranger into the archive, in a confined worker process.
+"""Import process: imports one document of a stranger into the archive, in a confined worker process.
 
 It writes only the archive; the bot updates the indexes. Its messages:
 
@@ -10,23 +10,18 @@ It writes only the archive; the bot updates the indexes. Its messages:
 import asyncio
 import errno
 import json
-import lzma
 import os
-import stat
 import sys
 import time
-import zipfile
-import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot.data_folder import open_private_file
 from ingest.exports import ImportReport, import_export
 from ingest.json_export import ImportOptions
 from rag_core.errors import RagError
@@ -41,67 +36,6 @@ class DocumentRefused(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.values = values
-
-
-MAX_MEMBERS = 2_000
-MAX_UNPACKED_BYTES = 500 * 2**20  # unpacked, all members together
-MAX_COMPRESSION_RATIO = 100  # unpacked to packed; the text of an export compresses to about a tenth
-_MIN_RATIO_BYTES = 2**16  # in smaller members the ratio is not meaningful
-
-_JSON_FILE_NAME = "result.json"
-_ARCHIVE_SUFFIXES = frozenset(".zip .rar .7z .gz .tgz .bz2 .xz .zst .tar .lz4 .cab .jar".split())
-_ENCRYPTED_FLAGS = 0x1 | 0x40  # APPNOTE.TXT 4.4.4
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError)
-
-
-def unpack_document(document: Path, folder: Path) -> Path:
-    """Extract or rename the export to a file in `folder`, and return its path. Raises DocumentRefused, OSError."""
-    file = folder / _JSON_FILE_NAME
-    with document.open("rb") as opened:
-        head = opened.read(4)
-    if head not in (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"):
-        return document.rename(file)
-    try:
-        with zipfile.ZipFile(document) as archive:
-            _extract_export(archive, document.stat().st_size, file)
-    except _ZIP_ERRORS as exc:
-        raise DocumentRefused("import-zip-broken") from exc
-    return file
-
-
-def _extract_export(archive: zipfile.ZipFile, packed_bytes: int, file: Path) -> None:
-    """Extract the only result.json, after checks of all members. Raises DocumentRefused, and the errors of zipfile."""
-    members = archive.infolist()
-    if len(members) > MAX_MEMBERS:
-        raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
-    if any(member.flag_bits & _ENCRYPTED_FLAGS for member in members):
-        raise DocumentRefused("import-zip-encrypted")
-    for member in members:  # plain files and folders below the zip's own folder
-        for name in (member.filename, member.orig_filename):
-            parts = name.split("/")
-            outside = name.startswith("/") or "\\" in name or ":" in parts[0] or ".." in parts
-            if outside or stat.S_ISLNK(member.external_attr >> 16):
-                raise DocumentRefused("import-zip-path")
-    if nested := next((m for m in members if PurePosixPath(m.filename).suffix.lower() in _ARCHIVE_SUFFIXES), None):
-        raise DocumentRefused("import-zip-nested", name=PurePosixPath(nested.filename).name)
-    total = sum(member.file_size for member in members)
-    if total > MAX_UNPACKED_BYTES:
-        raise DocumentRefused("import-zip-size", most=MAX_UNPACKED_BYTES // 2**20)
-    swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
-    if swollen or total > max(packed_bytes * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
-        raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
-    paths = [PurePosixPath(member.filename) for member in members]
-    exports = [m for m, path in zip(members, paths, strict=True) if path.name == _JSON_FILE_NAME and not m.is_dir()]
-    if not exports:
-        pages = any(path.suffix == ".html" and path.name.startswith("messages") for path in paths)
-        raise DocumentRefused("import-html" if pages else "import-zip-empty")
-    if len(exports) > 1:
-        raise DocumentRefused("import-zip-many")
-    with archive.open(exports[0]) as packed, open_private_file(file) as written:
-        left = exports[0].file_size  # never more than was checked
-        while left > 0 and (piece := packed.read(min(left, 2**18))):
-            written.write(piece)
-            left -= len(piece)
 
 
 _MAX_SECONDS = 900.0
@@ -141,7 +75,7 @@ def main(order: str) -> int:
     except DocumentRefused as exc:
         write({"refused": [exc.sentence, exc.values]})
     except RagError as exc:
-        reason = exc.reason.replace(f"{parameters['folder']}/", "")
+        reason = exc.reason.replace(f"{Path(parameters['file']).parent}/", "")
         values = dict(exc.parameters) if exc.code else {"reason": reason}
         write({"refused": [exc.code or "import-refused", values]})
     except (MemoryError, RecursionError):
@@ -160,8 +94,6 @@ def main(order: str) -> int:
 
 
 async def _import_document(order: Mapping[str, Any], write: Callable[[Message], None]) -> ImportReport:
-    folder = Path(order["folder"])
-    file = await asyncio.to_thread(unpack_document, folder / order["document"], folder)
     # UTC needs no time zone database, which slim containers lack.
     zone = UTC if order["zone"] == "UTC" else ZoneInfo(order["zone"])
     options = ImportOptions(chat_id=order["chat"], zone=zone)
@@ -175,7 +107,7 @@ async def _import_document(order: Mapping[str, Any], write: Callable[[Message], 
 
     archive = await Archive.open(Path(order["data"]))
     try:
-        return await import_export(archive, file, options, report_progress)
+        return await import_export(archive, Path(order["file"]), options, report_progress)
     finally:
         await archive.close()
 

@@ -159,7 +159,8 @@ class JsonExport:
             said = "{file} is empty. Export the chat again, or copy the whole file."
             raise ImportRefused(said, code="import-empty", file=file)
         if head.startswith(b"PK"):
-            raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
+            said = "{file} is a zip archive. Unpack it and give the result.json inside."
+            raise ImportRefused(said, code="import-zip", file=file)
         if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<"):
             said = (
                 "{file} is HTML. Export the chat again with Telegram Desktop, format “Machine-readable JSON”, and give "

@@ -1,14 +1,10 @@
 """/import: an admin sends an export as a document, and a child process reads it beside the running bot.
 
-The document comes with the command, with the replied message, or by the button that is offered for an export. One
-import runs at a time. One message shows its progress, can stop it, and reports the result at the end.
-
-All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note with the
-chat to inform if the bot dies before the import is done.
+The document comes with the command or with the replied message. One import runs at a time. One message shows its
+progress, can stop it, and reports the result at the end. The document lies in data/incoming, and is removed with it.
 """
 
 import asyncio
-import json
 import logging
 import re
 import shutil
@@ -16,49 +12,40 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from secrets import token_urlsafe
-from typing import Any
 
 from aiogram import Bot, F, Router
 from aiogram.filters import CommandObject
-from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
-from bot.access import Refusal, is_admin
+from bot.access import is_admin
 from bot.app_context import AppContext
 from bot.handlers import errors
-from bot.i18n import Translator, get_translator
+from bot.i18n import Translator
 from bot.imports import DocumentRefused, run_import
 from bot.middlewares import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.settings import Settings
 from bot.telegram.files import TELEGRAM_ERRORS, FileNotFetched, download_file
 from bot.views.answer import format_one_line, link_channel_title
-from bot.views.channel_card import build_approval_keyboard
+from bot.views.channel_card import build_approval_keyboard, make_row
 from bot.views.format import split_pages
-from bot.views.keyboards import build_keyboard
+from bot.views.keyboards import Press, build_keyboard, on_press
 from bot.views.text import cut_lines, strip_control_characters
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels
-from rag_core.storage.channels import find_channel
 from rag_core.types import Channel, Visibility
 
 router = Router()
 
 log = logging.getLogger(__name__)
 
-# Telegram's limit for downloads by bots: https://core.telegram.org/bots/api#getfile
-MAX_DOCUMENT_BYTES = 20 * 2**20
-
-
-async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
-    """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
-    try:
-        await download_file(bot, document.file_id, file, MAX_DOCUMENT_BYTES)
-    except FileNotFetched as exc:
-        known = {"too-big": "import-too-big", "far": "import-far"}
-        raise DocumentRefused(known.get(str(exc), "import-not-fetched")) from exc
+MAX_DOCUMENT_BYTES = 20 * 2**20  # that bots may download: https://core.telegram.org/bots/api#getfile
+_FETCH_REFUSALS = {"too-big": "import-too-big", "far": "import-far"}
+# Telegram's limits for edits are not published; readers look every few seconds.
+_EDIT_INTERVAL_SECONDS, _EDIT_TIMEOUT_SECONDS = 3.0, 5.0
+_MAX_TITLES, _MAX_ASKED_CHANNELS = 5, 3
 
 
 def translate_note(code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
@@ -67,35 +54,13 @@ def translate_note(code: str, parameters: Mapping[str, str | int], words: Transl
     return words(code, **values, command="/import")
 
 
-# Telegram's limits for edits are not published; readers look every few seconds.
-_EDIT_INTERVAL_SECONDS = 3.0
-_EDIT_TIMEOUT_SECONDS = 5.0
-_MAX_TITLES = 5
-_MAX_ASKED_CHANNELS = 3
-
-
-class StartImportButton(CallbackData, prefix="import-go"):
-    """Callback data of the button that imports the document its message replies to."""
-
-
-class StopImportButton(CallbackData, prefix="import-stop"):
-    """Callback data of the button that stops the running import."""
-
-    run: str
-
-
-async def _edit_progress(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:
-    """Show a text in the progress message; returns whether it arrived. A failure does not stop the import."""
+async def _edit_progress(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+    """Show a text in the progress message; a failure does not stop the import."""
     try:
         async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
             await message.edit_text(**split_pages(text)[0].as_kwargs(), reply_markup=buttons)
     except (*TELEGRAM_ERRORS, TimeoutError) as exc:
         log.warning("an import could not be told of: %s", type(exc).__name__)
-        return False
-    return True
-
-
-_INCOMING_FOLDER_NAME, _NOTE_FILE_NAME, _DOCUMENT_FILE_NAME = "incoming", "note.json", "document"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +87,10 @@ class ImportRunner:
 
     def __init__(self, bot: Bot, settings: Settings, archive: Archive, wake: Callable[[], None]) -> None:
         self._bot, self._settings, self._archive, self._wake = bot, settings, archive, wake
-        self._folder = settings.data.dir / _INCOMING_FOLDER_NAME
+        self._folder = settings.data.dir / "incoming"
         self._task: asyncio.Task[None] | None = None
-        self._run_id = ""
-        self._stopped = False
-        self._interrupted: dict[str, Any] | None = None
-        with suppress(OSError, ValueError):
-            self._interrupted = json.loads((self._folder / _NOTE_FILE_NAME).read_text(encoding="utf-8"))
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    async def report_interrupted_import(self) -> None:
-        """Report that an import of the last process was interrupted."""
-        if (left := self._interrupted) is None:
-            return
-        text = get_translator(left["lang"])("import-interrupted", file=left["file"])
-        try:
-            await self._bot.edit_message_text(text, chat_id=left["chat"], message_id=left["message"])
-        except TELEGRAM_ERRORS as exc:
-            log.warning("an interrupted import could not be told of: %s", exc)
+        self._run_id, self._stopped = "", False
+        shutil.rmtree(self._folder, ignore_errors=True)  # of a bot that was killed
 
     def begin(self, order: ImportOrder) -> bool:
         """Start in the background; False where an import is already running."""
@@ -164,8 +115,8 @@ class ImportRunner:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run_order(self, order: ImportOrder) -> None:
-        words, closed, cut_short = order.words, list[Channel](), False
-        stop = build_keyboard([(words("button-stop"), StopImportButton(run=self._run_id))])
+        words, closed = order.words, list[Channel]()
+        stop = build_keyboard(make_row(words("button-stop"), "import-stop", self._run_id))
         try:
             shown = await order.message.reply(words("import-fetching", file=order.file), reply_markup=stop)
         except TELEGRAM_ERRORS as exc:
@@ -174,8 +125,7 @@ class ImportRunner:
         try:
             said, closed = await self._import(order, shown, stop)
         except asyncio.CancelledError:
-            cut_short = not self._stopped
-            said = Text(words("import-interrupted" if cut_short else "import-stopped", file=order.file))
+            said = Text(words("import-stopped" if self._stopped else "import-interrupted", file=order.file))
         except DocumentRefused as exc:
             values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
             said = Text(words(exc.sentence, **values | {"file": order.file}))
@@ -188,8 +138,7 @@ class ImportRunner:
             log.error("an import failed", exc_info=exc)
             said = Text(words("trouble-general"))
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        if not await _edit_progress(shown, said) and cut_short:  # the next start reports it then
-            await asyncio.to_thread(self._prepare_folder, order, shown)
+        await _edit_progress(shown, said)
         # offer to open channels that are new here, which only admins can read so far
         try:
             if len(closed) > _MAX_ASKED_CHANNELS:
@@ -207,16 +156,14 @@ class ImportRunner:
     ) -> tuple[Text, list[Channel]]:
         """Run the import; returns its report, and the new channels that only admins read until somebody opens them."""
         before, words = await channels.load_channels(self._archive), order.words
-        document = await asyncio.to_thread(self._prepare_folder, order, shown)
-        await _fetch_document(self._bot, order.document, document)
-        data, edited_at, end = self._settings.data.dir.resolve(), time.monotonic(), None
-        task: dict[str, object] = {
-            "folder": str(data / _INCOMING_FOLDER_NAME),
-            "document": _DOCUMENT_FILE_NAME,
-            "data": str(data),
-            "chat": order.chat_id,
-            "zone": self._settings.bot.timezone,
-        }
+        data, file = self._settings.data.dir.resolve(), self._folder.resolve() / "result.json"
+        await asyncio.to_thread(self._make_empty_folder)
+        try:
+            await download_file(self._bot, order.document.file_id, file, MAX_DOCUMENT_BYTES)
+        except FileNotFetched as exc:
+            raise DocumentRefused(_FETCH_REFUSALS.get(str(exc), "import-not-fetched")) from exc
+        edited_at, end = time.monotonic(), None
+        task = {"file": str(file), "data": str(data), "chat": order.chat_id, "zone": self._settings.bot.timezone}
         async with aclosing(run_import(task)) as lines:
             async for line in lines:
                 if "at" in line and time.monotonic() - edited_at >= _EDIT_INTERVAL_SECONDS:
@@ -246,17 +193,11 @@ class ImportRunner:
         report = as_list(words("import-done", file=order.file), as_list(*names, counts), *notes, sep="\n\n")
         return report, [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
 
-    def _prepare_folder(self, order: ImportOrder, shown: Message) -> Path:
-        """Create an empty folder for the document, with the note."""
+    def _make_empty_folder(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
-        place = {"chat": shown.chat.id, "message": shown.message_id}
-        note = json.dumps(place | {"lang": order.words.lang, "file": order.file})
-        (self._folder / _NOTE_FILE_NAME).write_text(note, encoding="utf-8")
-        return self._folder / _DOCUMENT_FILE_NAME
 
 
-_EXPORT_SUFFIXES = frozenset({".json", ".html", ".htm", ".zip"})
 # An id, a username, or a link with one: https://core.telegram.org/api/links
 _CHANNEL_PATTERN = re.compile(
     r"@?(?:(?:https?://)?(?:t|telegram)\.me/(?:c/|s/)?)?(?:(?P<id>-?\d{1,15})|(?P<name>[A-Za-z]\w{3,31}))(?:[/?].*)?",
@@ -271,7 +212,7 @@ async def _on_import(
 ) -> None:
     document = message.document or (message.reply_to_message.document if message.reply_to_message else None)
     if document is None:
-        await message.answer(**words.rich("import-how", example=Code("/import")).as_kwargs())
+        await _say_how(message, words)
         return
     order, asked = ImportOrder(document, message, words), (command.args or "").strip()
     named = _CHANNEL_PATTERN.fullmatch(asked)
@@ -282,7 +223,7 @@ async def _on_import(
         order = replace(order, chat_id=int(named["id"] if named["id"].startswith("-") else f"-100{named['id']}"))
     elif named:
         order = replace(order, username=named["name"])
-        if known := find_channel(f"@{named['name']}", await channels.load_channels(context.archive)):
+        if known := channels.find_channel(f"@{named['name']}", await channels.load_channels(context.archive)):
             order = replace(order, chat_id=known.chat_id)
         else:
             with suppress(*TELEGRAM_ERRORS, TimeoutError):
@@ -290,50 +231,31 @@ async def _on_import(
                     found = await bot.get_chat(f"@{named['name']}")
                 if found.type in ("channel", "supergroup"):
                     order = replace(order, chat_id=found.id, username=found.username)
-    await _begin_import(order, imports)
-
-
-async def _begin_import(order: ImportOrder, imports: ImportRunner) -> None:
-    words = order.words
-    if (order.document.file_size or 0) > MAX_DOCUMENT_BYTES:
-        await order.message.reply(words("import-too-big", file=order.file))
+    if (document.file_size or 0) > MAX_DOCUMENT_BYTES:
+        await message.reply(words("import-too-big", file=order.file))
     elif not imports.begin(order):
-        await order.message.reply(words("import-busy"))
+        await message.reply(words("import-busy"))
+
+
+async def _say_how(message: Message, words: Translator) -> None:
+    await message.reply(**words.rich("import-how", example=Code("/import")).as_kwargs())
 
 
 async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
     """Filter: an admin sent a document that looks like an export, without a caption."""
     name = (message.document.file_name if message.document else None) or ""
-    export = PurePath(name).suffix.lower() in _EXPORT_SUFFIXES
+    export = Path(name).suffix.lower() in (".json", ".html", ".htm", ".zip")
     return export and not message.caption and is_admin(message, context.admins)
 
 
 @router.message(IN_PRIVATE, F.document, _is_export_from_admin)
 async def _on_document(message: Message, words: Translator) -> None:
-    assert message.document is not None
-    file = ImportOrder(message.document, message, words).file
-    if file.lower().endswith((".html", ".htm")):
-        await message.reply(words("import-html", file=file))
-        return
-    offer = words("import-offer", file=file)
-    await message.reply(offer, reply_markup=build_keyboard([(words("button-import"), StartImportButton())]))
+    await _say_how(message, words)
 
 
-@router.callback_query(StartImportButton.filter(), flags=ADMINS_ONLY)
-async def _on_start_button(
-    pressed: CallbackQuery, context: AppContext, imports: ImportRunner, words: Translator
-) -> None:
-    offer = pressed.message if isinstance(pressed.message, Message) else None
-    sent = offer.reply_to_message if offer else None
-    if sent is None or sent.document is None or not is_admin(sent, context.admins):
-        raise Refusal(words("import-gone"))
-    await pressed.answer()
-    await _begin_import(ImportOrder(sent.document, sent, words), imports)
-
-
-@router.callback_query(StopImportButton.filter(), flags=ADMINS_ONLY)
+@router.callback_query(on_press("import-stop"), flags=ADMINS_ONLY)
 async def _on_stop_button(
-    pressed: CallbackQuery, callback_data: StopImportButton, imports: ImportRunner, words: Translator
+    pressed: CallbackQuery, callback_data: Press, imports: ImportRunner, words: Translator
 ) -> None:
-    stopped = imports.cancel(callback_data.run)
+    stopped = imports.cancel(callback_data.token)
     await pressed.answer(words("import-stopping" if stopped else "import-over"))

@@ -554,9 +554,7 @@ stats-job-failed = Failed { $ago }, fine again: { $job }. { $reason }
 import-how =
     Send me a channel's export as a document with the caption { $example }, or reply with { $example } to one you have already sent.
 
-    In Telegram Desktop: open the channel, ⋮, Export chat history, without media, format “machine-readable JSON”. Send result.json, or a zip with it.
-import-offer = { $file } looks like an export of a chat. Import it?
-import-gone = I can no longer see that document. Please send it again with /import.
+    In Telegram Desktop: open the channel, ⋮, Export chat history, without media, format “machine-readable JSON”. Send its result.json.
 import-busy = Another import is running. Wait for it to finish, or stop it.
 import-file = the document
 import-fetching = Fetching { $file } …
@@ -578,15 +576,7 @@ import-far = My Bot API server keeps { $file } where I cannot read it. Import it
 import-disk = My disk is full or read-only. Free some space and send the file again.
 import-too-heavy = { $file } is too large to read here. Import it on the machine I run on: citegram import result.json
 import-too-long = { $file } took too long to read. Import it on the machine I run on: citegram import result.json
-import-zip-broken = The zip { $file } cannot be read: pack it again, or send result.json itself.
-import-zip-members = The zip { $file } holds more than { $most } files: export the chat without media, or send result.json itself.
-import-zip-encrypted = The zip { $file } is encrypted: send it without a password.
-import-zip-path = The zip { $file } has a path that leads out of its folder: send result.json itself.
-import-zip-nested = The zip { $file } holds another archive, { $name }: export the chat without files, or send result.json itself.
-import-zip-size = The zip { $file } holds more than { $most } MB. Import it on the machine I run on: citegram import result.json
-import-zip-ratio = The zip { $file } unpacks to over { $most } times its size, which no export does: send result.json itself.
-import-zip-many = The zip { $file } holds several exports: send them one by one.
-import-zip-empty = The zip { $file } holds no result.json: export the chat again.
+import-zip = { $file } is a zip: unpack it and send the result.json that is in it.
 import-cut = { $file } is cut off: export the chat again, or send the whole file.
 import-empty = { $file } is empty: export the chat again.
 import-not-json = { $file } is not JSON. Please send the result.json that Telegram Desktop writes as “machine-readable JSON”.
@@ -632,7 +622,6 @@ import-notes-more = { $count ->
     [one] … and { $count } more note.
    *[other] … and { $count } more notes.
 }
-button-import = Import it
 button-stop = Stop
 
 ## Copies

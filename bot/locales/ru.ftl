@@ -579,9 +579,7 @@ stats-job-failed = Был сбой { $ago }, снова работает: { $job
 import-how =
     Пришлите экспорт канала документом с подписью { $example } или ответьте { $example } на уже присланный.
 
-    В Telegram Desktop: откройте канал, ⋮, «Экспорт истории чата», без медиа, формат «машиночитаемый JSON». Пришлите result.json или zip с ним.
-import-offer = { $file } похож на экспорт чата. Импортировать?
-import-gone = Этого документа я больше не вижу. Пришлите его ещё раз с командой /import.
+    В Telegram Desktop: откройте канал, ⋮, «Экспорт истории чата», без медиа, формат «машиночитаемый JSON». Пришлите result.json.
 import-busy = Другой импорт ещё идёт: дождитесь его или остановите.
 import-file = документ
 import-fetching = Загружаю { $file } …
@@ -604,15 +602,7 @@ import-far = Мой сервер Bot API хранит { $file } там, где �
 import-disk = На моём диске нет места, или туда нельзя писать. Освободите место и пришлите файл ещё раз.
 import-too-heavy = { $file } для меня слишком велик. Загрузите его на машине, где я работаю: citegram import result.json
 import-too-long = Чтение { $file } заняло слишком много времени. Загрузите его на машине, где я работаю: citegram import result.json
-import-zip-broken = Архив { $file } не читается: упакуйте его заново или пришлите сам result.json.
-import-zip-members = В архиве { $file } больше { $most } файлов: экспортируйте чат без медиа или пришлите сам result.json.
-import-zip-encrypted = Архив { $file } зашифрован: пришлите его без пароля.
-import-zip-path = В архиве { $file } есть путь, который ведёт за пределы его папки: пришлите сам result.json.
-import-zip-nested = В архиве { $file } лежит другой архив, { $name }: экспортируйте чат без файлов или пришлите сам result.json.
-import-zip-size = В архиве { $file } больше { $most } МБ. Загрузите его на машине, где я работаю: citegram import result.json
-import-zip-ratio = Архив { $file } сжат больше чем в { $most } раз, а экспорт таким не бывает: пришлите сам result.json.
-import-zip-many = В архиве { $file } несколько экспортов: пришлите их по одному.
-import-zip-empty = В архиве { $file } нет result.json: экспортируйте чат заново.
+import-zip = { $file } — это zip: распакуйте его и пришлите result.json, который в нём.
 import-cut = { $file } обрывается на середине: экспортируйте чат заново или пришлите файл целиком.
 import-empty = { $file } пустой: экспортируйте чат заново.
 import-not-json = { $file } — не JSON: пришлите result.json, который Telegram Desktop пишет в формате «машиночитаемый JSON».
@@ -666,7 +656,6 @@ import-notes-more = { $count ->
     [few] … и ещё { $count } замечания.
    *[many] … и ещё { $count } замечаний.
 }
-button-import = Импортировать
 button-stop = Остановить
 
 ## Копии

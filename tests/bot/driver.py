@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import io
 import json
 import sqlite3
-import zipfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -248,15 +246,6 @@ def write_rows(file: Path, rows: Iterable[Any]) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return file
-
-
-def make_zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """A zip with these files."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", method) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return file.getvalue()
 
 
 class LoopbackSession(AiohttpSession):

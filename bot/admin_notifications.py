@@ -1,8 +1,7 @@
 """Admin notifications: gaps, repaired indexes, failing jobs, logged errors; in private, in the admin's language.
 
-Anybody can add and remove the bot without end: changes of its membership over a rate limit are merged into one message
-an hour later. Errors are collected, because one cause often fails many things; the same error, but for its numbers, is
-told again after six hours at the earliest.
+Errors are collected, because one cause often fails many things; the same error, but for its numbers, is told again
+after six hours at the earliest.
 """
 
 import asyncio
@@ -24,14 +23,10 @@ from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.logs import PrivacyFilter
 from bot.telegram.session import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.views.answer import link_channel_title
-from bot.views.channel_card import awaits_approval, format_gap
+from bot.views.channel_card import format_gap
 from bot.views.text import cut_lines, strip_control_characters
-from bot.worker.rate_limits import TokenBuckets
 from ingest import outages
-from ingest.inbox import MAX_WAITING_CHANNELS
-from rag_core.errors import RagError
-from rag_core.storage import Archive, channels, readers
-from rag_core.types import Channel
+from rag_core.storage import Archive, readers
 
 _GATHER_SECONDS = 30.0  # one cause often makes many things fail
 _REPEAT_SECONDS = 6 * 3600.0  # until the same error is sent again
@@ -191,75 +186,3 @@ class AdminNotifier:
                 return as_list(head, *shown, "", words("errors-more"))
             case outages.JobFailing(job, reason):
                 return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
-
-
-_MAX_PER_ACTOR, _MAX_PER_HOUR = 5, 20  # per hour: for one actor, and in total
-# From the first delayed notification to the digest: at most 24 messages a day.
-_DIGEST_SECONDS = 3600.0
-_STOP_SECONDS = 5.0  # for the last digest, where Telegram cannot be reached
-_MAX_MERGED = 500  # channels in one digest: limits the memory that an attacker can fill; /channels lists all
-
-
-class ChannelNotificationLimiter:
-    """Rate limit for channel notifications: those above it are sent as a digest. `stop` sends the rest."""
-
-    def __init__(self, bot: Bot, context: AppContext) -> None:
-        self._bot, self._context = bot, context
-        self._buckets = TokenBuckets()
-        self._merged: dict[int, tuple[Channel, int]] = {}  # chat id -> channel before the change, and events
-        self._refused = 0
-        self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def allow(self, actor: int) -> bool:
-        """Take a token for an event of this actor; False where the notification must wait for the digest."""
-        return not self._buckets.take(((actor,), _MAX_PER_ACTOR), (None, _MAX_PER_HOUR))
-
-    def merge(self, channel: Channel | None) -> None:
-        """Add this channel to the next digest; None counts one that was refused because too many wait."""
-        if channel is None:
-            self._refused += 1
-        elif channel.chat_id in self._merged or len(self._merged) < _MAX_MERGED:
-            _, times = self._merged.get(channel.chat_id, (channel, 0))
-            self._merged[channel.chat_id] = channel, times + 1
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._send_later())
-
-    async def _send_later(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_DIGEST_SECONDS):
-                await self._stopping.wait()
-        merged, refused = self._merged, self._refused
-        self._merged, self._refused = {}, 0
-        try:
-            known = await channels.load_channels(self._context.archive)
-            await send_to_admins(self._bot, self._context, partial(_format_digest, merged, refused, known))
-        except RagError as exc:
-            log.error("admins could not be told of %d channels: %s", len(merged), exc.reason)
-
-    async def stop(self) -> None:
-        """Send the digest now: it would be lost otherwise."""
-        self._stopping.set()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-
-def _format_digest(
-    merged: dict[int, tuple[Channel, int]], refused: int, known: dict[int, Channel], words: Translator
-) -> Text:
-    """Format the digest with the channels' current states; channels that readers can search come first."""
-    now = [(known.get(chat_id), channel, times) for chat_id, (channel, times) in merged.items()]
-    now.sort(key=lambda one: one[0] is None or awaits_approval(one[0]))
-    lines: list[Text] = []
-    for channel, before, times in now:
-        inside = channel is not None and channel.inside
-        state = "out" if not inside else "pending" if channel and awaits_approval(channel) else "in"
-        title = link_channel_title(channel or before, words)
-        lines.append(words.rich("channels-digest-line", title=title, state=state, times=times))
-    listed = cut_lines(lines, _MAX_LINES, words)
-    blocks: list[Text | str] = [as_list(words("channels-digest"), *listed)] if listed else []
-    if refused:
-        blocks.append(words("channels-refused", count=refused, most=MAX_WAITING_CHANNELS))
-    return as_list(*blocks, words("channels-digest-how"), sep="\n\n")

@@ -18,7 +18,7 @@ from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError, validate_token
 
 from bot.access import AdminRegistry, MembershipCache
-from bot.admin_notifications import AdminNotifier, ChannelNotificationLimiter, notify_of_errors
+from bot.admin_notifications import AdminNotifier, notify_of_errors
 from bot.app_context import AppContext
 from bot.control import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
@@ -245,7 +245,7 @@ async def _run_workers(
 ) -> AsyncIterator[Dispatcher]:
     """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
     dispatcher = build_dispatcher(context, deduplication)
-    notices = dispatcher["notices"] = ChannelNotificationLimiter(bot, context)
+
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
     tasks = [
         publish_menu(bot, context.admins),
@@ -262,7 +262,7 @@ async def _run_workers(
         await stack.enter_async_context(_run_in_background(*tasks))
         stack.push_async_callback(context.worker.stop)
         stack.push_async_callback(imports.stop)
-        stack.push_async_callback(notices.stop)
+
         await context.worker.start()
         yield dispatcher
 

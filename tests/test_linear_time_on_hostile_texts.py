@@ -84,7 +84,6 @@ NOT_MADE = {
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
     "bot.access.AdminRegistry": "the admins of a bot, and its archive",
-    "bot.admin_notifications.ChannelNotificationLimiter": "a counter of the bot",
     "bot.api.Application": "who is asked, with an archive",
     "bot.jobs.JobLog": "the archive",
     "builtins.module": "a module that is imported",

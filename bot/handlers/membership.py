@@ -1,8 +1,8 @@
 """Membership and rights: the bot joins and leaves channels, users join and leave chats, /grant and /revoke make admins.
 
 A channel waits until an admin says who may read it. Anybody may add a bot to any number of channels: admins are told of
-the first changes one by one, of more of them in a digest, and where too many channels wait, the bot leaves those that
-strangers add. A button of /grant is valid for whoever asked and for ten minutes; all other admins are notified.
+so many changes an hour, /channels shows them all, and where too many channels wait, the bot leaves those that strangers
+add. A button of /grant is valid for whoever asked and for ten minutes; all other admins are notified.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import ADMIN_STATUSES, Refusal
-from bot.admin_notifications import ChannelNotificationLimiter, get_user_translator, send_notice, send_to_admins
+from bot.admin_notifications import get_user_translator, send_notice, send_to_admins
 from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
@@ -28,6 +28,7 @@ from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import awaits_approval, build_approval_keyboard
 from bot.views.format import neutralize_links
 from bot.views.keyboards import Press, build_keyboard, list_buttons, make_callback_token, on_press, redraw_message
+from bot.worker.rate_limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.types import Channel
@@ -36,6 +37,7 @@ router = Router()
 
 log = logging.getLogger(__name__)
 
+_MAX_PER_ACTOR, _MAX_PER_HOUR = 5, 20  # notices an hour: of what one person did, and in all
 _TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
 _MAX_REMEMBERED_UPDATES = 10_000  # channels whose last update is remembered, because updates are handled concurrently
 
@@ -73,20 +75,20 @@ async def refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> No
 
 @dataclass(slots=True)
 class LatestChanges:
-    """Latest update of each channel about the bot's membership: updates are handled concurrently."""
+    """Latest update of each channel about the bot's membership, as updates are handled concurrently; notices sent."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     update_ids: dict[int, int] = field(default_factory=dict)
+    notices: TokenBuckets = field(default_factory=TokenBuckets)
+
+    def may_notify(self, actor: int) -> bool:
+        """Count a notice of what somebody did; False where there were too many within the hour."""
+        return not self.notices.take(((actor,), _MAX_PER_ACTOR), (None, _MAX_PER_HOUR))
 
 
 @router.my_chat_member(F.chat.type == "channel")
 async def _on_own_membership(
-    event: ChatMemberUpdated,
-    event_update: Update,
-    bot: Bot,
-    context: AppContext,
-    notices: ChannelNotificationLimiter,
-    latest_changes: LatestChanges,
+    event: ChatMemberUpdated, event_update: Update, bot: Bot, context: AppContext, latest_changes: LatestChanges
 ) -> None:
     """Handle that the bot became an administrator of a channel, or is none any more."""
     chat, actor, chat_id, number = event.chat, event.from_user, event.chat.id, event_update.update_id
@@ -116,8 +118,7 @@ async def _on_own_membership(
             await channels.record_bot_left(context.archive, chat_id)
     if refused:
         log.warning("%d channels wait: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat_id, actor.id)
-        notices.merge(None)
-        if not actor.is_bot and notices.allow(actor.id):
+        if not actor.is_bot and latest_changes.may_notify(actor.id):
             spoken = get_translator(choose_interface_language(actor.language_code, context.settings.bot.language))
             title = link_channel_title(found, spoken)
             await send_notice(bot, actor.id, spoken.rich("channel-adder-refused", title=title))
@@ -125,16 +126,14 @@ async def _on_own_membership(
             await bot.leave_chat(chat_id)
     # leaving on an admin's order, or an unapproved channel, needs no notification
     elif after or (known and actor.id != bot.id and not awaits_approval(known)):
-        await _notify_admins(event, known, after, bot, context, notices)
+        if latest_changes.may_notify(actor.id):
+            await _notify_admins(event, known, after, bot, context)
+        else:
+            log.warning("user %d adds and removes the bot often: nobody is told of channel %d", actor.id, chat_id)
 
 
 async def _notify_admins(
-    event: ChatMemberUpdated,
-    known: Channel | None,
-    joined: bool,
-    bot: Bot,
-    context: AppContext,
-    notices: ChannelNotificationLimiter,
+    event: ChatMemberUpdated, known: Channel | None, joined: bool, bot: Bot, context: AppContext
 ) -> None:
     """Notify the admins that somebody added or removed the bot, and who added it that the channel has to wait."""
     chat, actor = event.chat, event.from_user
@@ -142,11 +141,6 @@ async def _notify_admins(
     pending = joined and (known is None or awaits_approval(known))
     if joined and not context.admins:
         log.warning("added to channel %d, and there is no admin to approve it: set BOT__ADMINS", chat.id)
-    if not notices.allow(actor.id):
-        done = "adds" if joined else "removes"
-        log.warning("user %d %s the bot often: channel %d is told of later", actor.id, done, chat.id)
-        notices.merge(found)
-        return
     said, by = ("channel-added", "added-by") if joined else ("channel-thrown-out", "removed-by")
     state = known.state if known and not pending else "pending"
 

@@ -305,20 +305,6 @@ why-not-yours = Someone else asked this. Ask it yourself, then send { $why }.
 
 channel-adder-told = Thank you for adding me to { $title }! My admin has to approve it first. Until then nobody can ask about it.
 channel-adder-refused = Too many channels are waiting for approval, so I left { $title }. Please ask my admin to add me.
-channels-digest = More news about channels:
-channels-digest-line = • { $title }: { $state ->
-    [pending] waits for your approval
-    [out] I am no longer in it
-   *[in] I am in it
-}{ $times ->
-    [one] {""}
-   *[other] { " " }(changed { $times } times)
-}
-channels-digest-how = See all of them: /channels
-channels-refused = { $count ->
-    [one] A stranger added me to { $count } channel, and I left it: { $most } are already waiting for you. Please approve or remove some.
-   *[other] Strangers added me to { $count } channels, and I left them: { $most } are already waiting for you. Please approve or remove some.
-}
 channel-thrown-out = I am no longer an admin of { $title }, so I do not get its new posts. I can still search the old ones. To pause or remove it: /channels
 removed-by = Removed by { $name } (id { $id }).
 channel-last = last post { $date }

@@ -31,14 +31,12 @@ from bot.handlers import (
     groups,
     imports,
     inline,
-    media,
     membership,
     posts,
     privacy,
     questions,
     search,
     start,
-    synonyms,
     tokens,
     unanswered,
     watches,
@@ -87,8 +85,8 @@ ALLOWED_UPDATES = (
 # In the order in which they are tried. An article sent from an inline query asks nothing, and where only admins may ask
 # no other handler answers. The last three take what is left: remarks, all text in private chats, and all buttons.
 _HANDLERS = (
-    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, media, synonyms,
-    unanswered, admin, tokens, answers, questions, errors,
+    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, unanswered,
+    admin, tokens, answers, questions, errors,
 )  # fmt: skip
 
 

@@ -7,15 +7,16 @@ from bot.i18n import Translator
 from bot.settings import Settings
 from ingest.media import find_missing_readers
 from ingest.media.reader import FileSource, MediaReader
-from ingest.media.status import KINDS, estimate_minutes, load_media_status
+from ingest.media.status import KINDS, MediaStatus, estimate_minutes
 from rag_core.models.active_models import find_speech_model
 from rag_core.storage import Archive
 from rag_core.storage.media import is_media_paused
 
 
-async def describe_media(archive: Archive, settings: Settings, words: Translator) -> list[str]:
+async def describe_media(
+    status: Mapping[str, MediaStatus], archive: Archive, settings: Settings, words: Translator
+) -> list[str]:
     """Lines with the number of files by kind, what is missing to read them, and how long the rest takes."""
-    status = await load_media_status(archive)
     if not status or settings.media.files == "off":
         return [words("media-off" if settings.media.files == "off" else "media-none")]
     model = await find_speech_model(settings.rag(), archive)

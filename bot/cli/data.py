@@ -317,7 +317,7 @@ async def _describe_media(archive: Archive, settings: Settings) -> list[str]:
     from bot.i18n import get_translator
     from bot.media import describe_media
 
-    return await describe_media(archive, settings, get_translator("en"))
+    return await describe_media(await load_media_status(archive), archive, settings, get_translator("en"))
 
 
 async def read_media_files(rag: Engine, settings: Settings) -> None:

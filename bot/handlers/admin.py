@@ -1,4 +1,5 @@
-"""Admin commands: /stats on one screen, /models switches and downloads models, /reindex rebuilds the search index.
+"""Admin commands: /stats on one screen; /media, the files of posts; /models switches and downloads models; /reindex
+rebuilds the search index; /synonyms, words that mean the same for all who read a channel.
 
 A button of a model carries a token that only this archive can make of its name; the presser is checked every time.
 The progress of a rebuild is one message, edited every three seconds at most, also after a restart.
@@ -9,23 +10,25 @@ import logging
 import time
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from itertools import groupby
 
 from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
-from aiogram.types import CallbackQuery, InlineKeyboardMarkup, MaybeInaccessibleMessageUnion, Message
-from aiogram.utils.formatting import Bold, Text, as_list
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Bold, Code, Text, as_list
 
-from bot import data_folder
-from bot.access import Refusal
+from bot import access, data_folder
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.indexing import RebuildRunner
+from bot.media import describe_media
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
-from bot.telegram.recheck import View
+from bot.telegram.recheck import ShownContent, View
 from bot.views import keyboards
 from bot.views.answer import format_channel_title
-from bot.views.channel_card import build_channel_rows, find_channel_by_token, make_row
+from bot.views.channel_card import make_row
+from bot.views.format import neutralize_links
 from bot.views.text import join_lines, shorten
 from ingest.media.status import load_media_status
 from rag_core.engine import switch_model
@@ -35,11 +38,12 @@ from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present
 from rag_core.processes import format_install_command
-from rag_core.storage import Archive, channel_history, channels, index_state, posts, questions, raw_updates
+from rag_core.storage import Archive, channel_history, channels, index_state, media, posts, questions, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups
+from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.storage.readers import load_choices
-from rag_core.types import Channel
+from rag_core.text.tokens import tokenize
 
 router = Router()
 
@@ -123,6 +127,35 @@ def _format_size(size: int, words: Translator) -> str:
     return words("size", unit="mb", number=str(max(1, size >> 20)))
 
 
+@router.message(ChatCommand("media", chats=PRIVATE), flags=ADMINS_ONLY)
+async def _on_media(message: Message, context: AppContext, words: Translator) -> None:
+    await message.answer(**(await _render_media(context, words)).as_kwargs())
+
+
+@router.callback_query(keyboards.on_press("media-pause", "media-resume", "media-retry"), flags=ADMINS_ONLY)
+async def _press_media(
+    pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
+) -> None:
+    if callback_data.to == "media-retry":
+        await media.retry_failed_files(context.archive)
+    else:
+        await media.set_media_paused(context.archive, callback_data.to == "media-pause")
+    await keyboards.redraw_message(pressed, await _render_media(context, words))
+
+
+async def _render_media(context: AppContext, words: Translator) -> View:
+    """Counts by kind, what is missing to read one, and the buttons."""
+    archive, rows = context.archive, []
+    status = await load_media_status(archive)
+    if any(one.waiting for one in status.values()):
+        action = "media-resume" if await media.is_media_paused(archive) else "media-pause"
+        rows.append(make_row(words(action), action))
+    if any(one.failed for one in status.values()):
+        rows.append(make_row(words("media-retry"), "media-retry"))
+    lines = await describe_media(status, archive, context.settings, words)
+    return View(as_list(Bold(words("media-title")), *lines), buttons=keyboards.build_keyboard(*rows))
+
+
 _NO_MODEL = "none"  # to work without a writer
 _USE_LABELS = {
     "writer": "model-writer",
@@ -133,7 +166,7 @@ _USE_LABELS = {
 
 
 (_WRITER_TO_PULL,) = find_models(ModelTier.OFFLINE_WRITER)
-_PROGRESS_SECONDS = 3.0  # between edits of a message; Telegram allows twenty a minute in a chat
+_UPDATE_INTERVAL_SECONDS = 3.0  # between edits of a message; Telegram allows twenty a minute in a chat
 
 
 @router.message(ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
@@ -148,7 +181,7 @@ async def _press_model(
     offered = {f"model {name}": (name, use) for name, use in await _list_offered_models(context)}
     found = keyboards.find_by_token(callback_data.token, offered, context.archive.identity)
     if found is None:
-        raise Refusal(words("models-gone"))
+        raise access.Refusal(words("models-gone"))
     name, use = found
     values = {"name": words("models-nobody") if name == _NO_MODEL else name, "use": words(_USE_LABELS[use])}
     await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
@@ -168,9 +201,9 @@ async def _press_pull(
     """Download the writer, with its progress in the message, and switch to it."""
     settings, name, percent = context.rag.settings, _WRITER_TO_PULL.name, 0
     if callback_data.token != keyboards.make_callback_token(f"model pull {name}", context.archive.identity):
-        raise Refusal(words("models-gone"))
+        raise access.Refusal(words("models-gone"))
     if find_spec("llama_cpp") is None:
-        raise Refusal(words("models-need-llama", command=format_install_command("citegram[local]")))
+        raise access.Refusal(words("models-need-llama", command=format_install_command("citegram[local]")))
     await pressed.answer()
 
     def count_percent(done: int, total: int) -> None:
@@ -184,7 +217,7 @@ async def _press_pull(
     try:
         while not pulling.done():
             await keyboards.edit_message(pressed, Text(words("models-pulling", name=name, percent=percent)))
-            await asyncio.wait([pulling], timeout=_PROGRESS_SECONDS)
+            await asyncio.wait([pulling], timeout=_UPDATE_INTERVAL_SECONDS)
         await pulling
         await asyncio.shield(switch_model(context.rag, name, ModelRole.WRITER))
         result = words("models-now", use=words(_USE_LABELS["writer"]), name=name)
@@ -229,78 +262,36 @@ async def _render_models(context: AppContext, words: Translator, result: str = "
     return View(Text("\n\n".join(filter(None, (result, text, hint)))), buttons=keyboards.build_keyboard(*rows))
 
 
-_MAX_NAME_LENGTH = 60  # characters of a channel's name that is repeated
-
-
 def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup | None:
     """Keyboard that cancels this rebuild, and no later one."""
     return keyboards.build_keyboard(make_row(words("reindex-stop"), "reindex-stop", number=rebuild))
 
 
 @router.message(ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
-async def _on_reindex(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    if not command.args:
-        labels = {"reindex-all": "reindex", "reindex-one": "reindex-choose", "reindex-no": "reindex-no"}
-        buttons = keyboards.build_keyboard(*(make_row(words(label), to) for label, to in labels.items()))
-        await message.answer(words("reindex-ask"), reply_markup=buttons)
-        return
-    channel = channels.find_channel(command.args.strip(), await _list_rebuildable_channels(context))
-    if channel is None:
-        await message.answer(words("reindex-unknown", name=command.args.strip()[:_MAX_NAME_LENGTH]))
-        return
-    shown = await message.answer(words("reindex-begins"))
-    if refusal := await _start_rebuild(context, channel.chat_id, shown, words):
-        await shown.edit_text(words("reindex-busy"), reply_markup=refusal)
+async def _on_reindex(message: Message, words: Translator) -> None:
+    yes, no = make_row(words("button-rebuild"), "reindex"), make_row(words("reindex-no"), "reindex-no")
+    await message.answer(words("reindex-ask"), reply_markup=keyboards.build_keyboard(yes, no))
 
 
-@router.callback_query(
-    keyboards.on_press("reindex", "reindex-choose", "reindex-one", "reindex-no", "reindex-stop"), flags=ADMINS_ONLY
-)
+@router.callback_query(keyboards.on_press("reindex", "reindex-no", "reindex-stop"), flags=ADMINS_ONLY)
 async def _press_reindex(
     pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
 ) -> None:
-    action, known = callback_data.to, await _list_rebuildable_channels(context)
-    channel = find_channel_by_token(context.archive, callback_data.token, known)
-    if action == "reindex-stop":
-        stopped = await context.reindexing.cancel(callback_data.number)
+    """Start a rebuild, which `report_rebuilds` shows in the message, or stop one."""
+    shown, rebuilds = pressed.message, context.reindexing
+    if callback_data.to == "reindex-stop":
+        stopped = await rebuilds.cancel(callback_data.number)
         await pressed.answer(None if stopped else words("reindex-over"))
-    elif action == "reindex-no":
+    elif callback_data.to == "reindex-no":
         await keyboards.redraw_message(pressed, Text(words("reindex-nothing")))
-    elif action == "reindex-choose":
-        listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
-        shown, number, last = keyboards.cut_page(listed, callback_data.number, keyboards.CHANNELS_PER_PAGE)
-        rows = build_channel_rows(shown, "reindex-one", context, words)
-        turns = keyboards.build_page_row(number, last, lambda n: keyboards.Press(to="reindex-choose", number=n), words)
-        buttons = keyboards.build_keyboard(*rows, turns, make_row(words("reindex-no"), "reindex-no"))
-        await keyboards.redraw_message(pressed, View(Text(words("reindex-which")), buttons=buttons))
-    elif action == "reindex-one" and channel is None:
-        await keyboards.redraw_message(pressed, Text(words("channel-gone")))
     else:
-        chat_id = channel.chat_id if channel and action == "reindex-one" else None
-        if refusal := await _start_rebuild(context, chat_id, pressed.message, words):
-            await keyboards.redraw_message(pressed, View(Text(words("reindex-busy")), buttons=refusal))
-        else:
+        tell = ProgressMessage(shown.chat.id, shown.message_id, words.lang) if shown else None
+        try:
+            await rebuilds.start(tell=tell)
             await pressed.answer()
-
-
-async def _start_rebuild(
-    context: AppContext, chat_id: int | None, shown: MaybeInaccessibleMessageUnion | None, words: Translator
-) -> InlineKeyboardMarkup | None:
-    """Start a rebuild, shown by `report_rebuilds`; where another one runs, show the button that stops it."""
-    tell = ProgressMessage(shown.chat.id, shown.message_id, words.lang) if shown else None
-    try:
-        await context.reindexing.start(chat_id, tell)
-    except RebuildRefused:
-        running = context.reindexing.current
-        return _build_stop_keyboard(running.id if running else 0, words)
-    return None
-
-
-async def _list_rebuildable_channels(context: AppContext) -> dict[int, Channel]:
-    return {key: c for key, c in (await channels.load_channels(context.archive)).items() if c.state != "removed"}
-
-
-_UPDATE_INTERVAL_SECONDS = 3.0  # Telegram slows down more frequent edits
+        except RebuildRefused:
+            stop = _build_stop_keyboard(rebuilds.current.id if rebuilds.current else 0, words)
+            await keyboards.redraw_message(pressed, View(Text(words("reindex-busy")), buttons=stop))
 
 
 async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
@@ -336,23 +327,65 @@ async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text
 
 
 async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: Archive, words: Translator) -> str:
-    what = words("reindex-what-all")
-    if rebuild.chat_id is not None:
-        channel = (await channels.load_channels(archive)).get(rebuild.chat_id)
-        what = format_channel_title(channel, words) if channel else words("unnamed-channel")
+    if rebuild.state == "cancelled":
+        return words("reindex-cancelled")
+    if rebuild.state == "failed":
+        return words("reindex-failed", reason=words.error(failure) if failure else rebuild.reason)
     if rebuild.state == "running":
-        lines = [words("reindex-running", what=what)]
+        lines = [words("reindex-running")]
         if not rebuild.total:
             return "\n".join([*lines, words("reindex-preparing")])
         percent = 100 * rebuild.done // rebuild.total
         lines.append(words("reindex-progress", done=rebuild.done, total=rebuild.total, percent=percent))
         if rebuild.left_s is not None and rebuild.done < rebuild.total:
             lines.append(words("reindex-left", minutes=round(rebuild.left_s / 60)))
-        return "\n".join(lines)
-    if rebuild.state == "cancelled":
-        return words("reindex-cancelled")
-    if rebuild.state == "failed":
-        return words("reindex-failed", reason=words.error(failure) if failure else rebuild.reason)
-    count = await posts.count_posts(archive, rebuild.chat_id)
-    renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
-    return "\n".join([words("reindex-done", what=what, count=count), *renewed])
+    else:
+        lines = [words("reindex-done", count=await posts.count_posts(archive))]
+        lines += [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
+    return "\n".join(lines)
+
+
+_MAX_WORD, _MAX_LISTED_PAIRS = 60, 100  # of synonyms
+_MINUS = ("-", "−", "–")
+
+
+@router.message(ChatCommand("synonyms", chats=PRIVATE), flags=ADMINS_ONLY)
+async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
+    reader = access.get_reader(message)
+    known = await access.get_readable_channels(context.admins, reader)
+    given = (command.args or "").strip()
+    how = words.rich("synonyms-how", example=Code(f"/synonyms {words('synonyms-example')}"))
+    if not given:
+        stored = await list_synonyms(context.archive, known)
+        lines = []
+        for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
+            holding = [known[row.chat_id] for row in rows]
+            of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
+            lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
+        text = as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED_PAIRS], "", how)
+    else:
+        name = given.split()[0] if given.startswith("@") else ""
+        chosen = [one for one in known if not name or (known[one].username or "").casefold() == name[1:].casefold()]
+        removes = given.removeprefix(name).strip().startswith(_MINUS)
+        pair = [" ".join(side.casefold().split()) for side in given.removeprefix(name).lstrip("-−– ").split("=")]
+        if not chosen:
+            text = words.rich("reindex-unknown", name=neutralize_links(name))
+        elif len(pair) != 2 or pair[0] == pair[1] or not all(tokenize(one) and len(one) <= _MAX_WORD for one in pair):
+            text = how
+        else:
+            word, meaning = pair
+            changed = False
+            for chat_id in chosen:
+                if removes:
+                    for sides in ((word, meaning), (meaning, word)):
+                        changed |= await remove_synonym(context.archive, Synonym(chat_id, *sides))
+                else:
+                    changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader.user_id)
+            if changed:
+                context.rag.caches.forget()
+                context.worker.forget_answers()
+            done = ("synonyms-removed", "synonyms-unknown") if removes else ("synonyms-added", "synonyms-known")
+            sentence = done[0] if changed else done[1]
+            text = words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
+    await View(text, ShownContent(counted=frozenset(known))).send(message.answer, reader, context.admins)

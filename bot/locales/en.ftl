@@ -421,18 +421,14 @@ check-back = It is there, and I use it in answers again.
 ## Rebuilding the index (admins)
 
 reindex-ask = Rebuild the search from all the posts? It takes a few minutes, and I keep answering meanwhile.
-reindex-all = All channels
-reindex-one = One channel…
+button-rebuild = Rebuild it
 reindex-no = Cancel
 reindex-stop = Cancel
-reindex-which = Which channel?
 reindex-nothing = Nothing was changed.
 reindex-unknown = I do not know the channel { $name }. See all of them: /channels
-reindex-begins = Starting…
 reindex-busy = The search is already being rebuilt. Wait for it to finish, or cancel it.
 reindex-over = This rebuild is already over.
-reindex-what-all = all channels
-reindex-running = Rebuilding the search: { $what }
+reindex-running = Rebuilding the search
 reindex-preparing = Preparing…
 reindex-progress = { $total ->
     [one] { $done } of { $total } post ({ $percent } %)
@@ -444,8 +440,8 @@ reindex-left = { $minutes ->
    *[other] About { $minutes } minutes left
 }
 reindex-done = { $count ->
-    [one] Done: the search is rebuilt ({ $what }, { $count } post).
-   *[other] Done: the search is rebuilt ({ $what }, { $count } posts).
+    [one] Done: the search is rebuilt ({ $count } post).
+   *[other] Done: the search is rebuilt ({ $count } posts).
 }
 reindex-renewed = { $count ->
     [one] I am preparing { $count } post again for the search by meaning.

@@ -440,18 +440,14 @@ check-back = Пост на месте: он снова есть в ответа�
 ## Перестройка индекса (администраторам)
 
 reindex-ask = Перестроить поиск по всем постам? Это займёт несколько минут, отвечать буду и в это время.
-reindex-all = Все каналы
-reindex-one = Один канал…
+button-rebuild = Перестроить
 reindex-no = Отмена
 reindex-stop = Отменить
-reindex-which = Какой канал?
 reindex-nothing = Ничего не изменено.
 reindex-unknown = Канала { $name } я не знаю. Все каналы: /channels
-reindex-begins = Начинаю…
 reindex-busy = Поиск уже перестраивается. Дождитесь конца или отмените.
 reindex-over = Эта перестройка уже закончена.
-reindex-what-all = все каналы
-reindex-running = Перестраиваю поиск: { $what }
+reindex-running = Перестраиваю поиск
 reindex-preparing = Готовлюсь…
 reindex-progress = { $total ->
     [one] { $done } из { $total } поста ({ $percent } %)
@@ -464,9 +460,9 @@ reindex-left = { $minutes ->
    *[many] Осталось примерно { $minutes } минут
 }
 reindex-done = { $count ->
-    [one] Готово: поиск перестроен ({ $what }, { $count } пост).
-    [few] Готово: поиск перестроен ({ $what }, { $count } поста).
-   *[many] Готово: поиск перестроен ({ $what }, { $count } постов).
+    [one] Готово: поиск перестроен ({ $count } пост).
+    [few] Готово: поиск перестроен ({ $count } поста).
+   *[many] Готово: поиск перестроен ({ $count } постов).
 }
 reindex-renewed = { $count ->
     [one] Заново готовлю { $count } пост для поиска по смыслу.

@@ -230,12 +230,7 @@ class RunningBot:
     ) -> AnswerJson | None:
         """Answer a question, by itself or in a conversation; None if there are no channels."""
         found = await self._request(
-            "ask",
-            question=question,
-            trace=trace,
-            recipe=recipe,
-            conversation=conversation,
-            as_reader=self.as_reader,
+            "ask", question=question, trace=trace, recipe=recipe, conversation=conversation, as_reader=self.as_reader
         )
         return cast(AnswerJson | None, found)
 

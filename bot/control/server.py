@@ -1,6 +1,7 @@
 """Control socket server: many callers at once, one request each; no caller can harm the bot or another caller.
 
-A request is a POST of a model below; lines of JSON come back: progress, and the end or an error.
+A request is a POST of the arguments of a method of `RequestHandlers`; lines of JSON come back: progress, and the end or
+an error.
 """
 
 import asyncio
@@ -15,18 +16,13 @@ from dataclasses import asdict
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
+from pydantic_core import ArgsKwargs
 
-from bot.control import (
-    MAX_REQUEST_BYTES,
-    ROOT_USER_ID,
-    build_greeting,
-    get_peer_user,
-    open_socket_path,
-)
+from bot.control import MAX_REQUEST_BYTES, ROOT_USER_ID, build_greeting, get_peer_user, open_socket_path
 from bot.control.answers import TerminalAnswerer
 from bot.doctor.archive_checks import collect_index_facts
 from bot.indexing import IndexingWorker, RebuildRunner
@@ -36,68 +32,11 @@ from rag_core.errors import IndexUnavailable, RagError
 from rag_core.storage import posts
 from rag_core.types import AUTO_RECIPE
 
-
-class ControlRequest(BaseModel):
-    """A request without fields: `greet`, `wake`, `doctor`."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class ChannelsRequest(ControlRequest):
-    """A request for what the owner may read or, `as_reader`, everybody."""
-
-    as_reader: bool = False
-
-
-class AskRequest(ChannelsRequest):
-    """A question, by itself (conversation 0) or in a conversation: JSON and SQLite both keep numbers below 2⁵³."""
-
-    question: str
-    trace: bool = False
-    recipe: Literal[AUTO_RECIPE, *RECIPES] = AUTO_RECIPE  # type: ignore[valid-type]
-    conversation: int = Field(0, ge=0, lt=2**53)
-
-
-class PlanRequest(ControlRequest):
-    """A question to plan and search without an answer."""
-
-    question: str
-
-
-class VerifyRequest(ChannelsRequest):
-    """A text to verify."""
-
-    text: str
-    trace: bool = False
-
-
-class SearchRequest(ChannelsRequest):
-    """A text to search for, and which page of what is found."""
-
-    text: str
-    page: int = Field(1, ge=1)
-
-
-class ReindexRequest(ControlRequest):
-    """A channel to index anew; None: all."""
-
-    channel: int | None = None
-
-
-class UseRequest(ControlRequest):
-    """A model to use, and what for; "" where its name tells."""
-
-    model: str
-    wanted: str
-
-
 ReportProgress = Callable[[int, int], None]  # done, total; returns at once
-RequestHandler = Callable[[Any, ReportProgress], Awaitable[object]]
+RequestHandler = Callable[..., Awaitable[object]]  # takes `ReportProgress`, and the fields of the request by name
+Recipe = Literal[AUTO_RECIPE, *RECIPES]  # type: ignore[valid-type]
+Conversation = Annotated[int, Field(ge=0, lt=2**53)]  # JSON and SQLite both keep such numbers
 
-_REQUESTS: Mapping[str, type[ControlRequest]] = {
-    "ask": AskRequest, "plan": PlanRequest, "verify": VerifyRequest, "search": SearchRequest,
-    "list_channels": ChannelsRequest, "reindex": ReindexRequest, "use": UseRequest,
-}  # fmt: skip
 _MAX_CALLERS = 64
 _CALLER_TIMEOUT_SECONDS = 10.0  # a caller writes its request at once after connecting, and reads the replies
 _PROGRESS_SECONDS = 0.1
@@ -154,6 +93,7 @@ async def _serve_caller(
     """Check who asks and what, run the handler, and write its progress and end as lines."""
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", **build_greeting()})
     await response.prepare(request)
+    do, last = request.match_info["do"], dict[str, object](end=None)
     try:
         # If the system does not provide the peer's user, the socket's permissions must do.
         if get_peer_user(request.transport) not in (None, os.geteuid(), ROOT_USER_ID):
@@ -161,12 +101,10 @@ async def _serve_caller(
         if callers.locked():
             raise RagError(_BUSY_TEXT)
         async with callers:
-            do, asked = request.match_info["do"], await _read_request(request)
-            last: dict[str, object] = {"end": None}
             if do != "greet":
                 if do not in handlers:
                     raise RagError(_UNKNOWN_REQUEST_TEXT.format(do=do[:40]))
-                last = {"end": await _run_handler(handlers[do], asked, request, response)}
+                last = {"end": await _run_handler(handlers[do], request, response)}
     except RagError as exc:
         last = {"error": exc.reason}
     except ConnectionError:  # the caller has gone
@@ -179,31 +117,27 @@ async def _serve_caller(
     return response
 
 
-async def _read_request(request: web.Request) -> ControlRequest:
-    try:
-        async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
-            model = _REQUESTS.get(request.match_info["do"], ControlRequest)
-            return model.model_validate_json(await request.read())
-    except TimeoutError:
-        raise RagError(_SLOW_TEXT) from None
-    except web.HTTPRequestEntityTooLarge:
-        raise RagError(_TOO_LONG_TEXT) from None
-    except ValidationError as exc:
-        problem = exc.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, problem["loc"])) or "JSON"
-        raise RagError(_GARBAGE_TEXT.format(problem=f"{where}: {problem['msg'][:80]}")) from None
-
-
-async def _run_handler(
-    handler: RequestHandler, asked: ControlRequest, request: web.Request, response: web.StreamResponse
-) -> object:
+async def _run_handler(handler: RequestHandler, request: web.Request, response: web.StreamResponse) -> object:
     at: tuple[int, int] | None = None
 
     def report(done: int, total: int) -> None:
         nonlocal at
         at = done, total
 
-    task, written = asyncio.ensure_future(handler(asked, report)), at
+    try:
+        async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
+            work = handler(report, **json.loads(await request.read()))  # its arguments are validated by the call
+    except TimeoutError:
+        raise RagError(_SLOW_TEXT) from None
+    except web.HTTPRequestEntityTooLarge:
+        raise RagError(_TOO_LONG_TEXT) from None
+    except ValidationError as exc:
+        problem = exc.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise RagError(_GARBAGE_TEXT.format(problem=f"{where}: {problem['msg'][:80]}")) from None
+    except (ValueError, TypeError, RecursionError):
+        raise RagError(_GARBAGE_TEXT.format(problem="it is no JSON object")) from None
+    task, written = asyncio.ensure_future(work), at
     try:
         while True:
             finished, _ = await asyncio.wait([task], timeout=_PROGRESS_SECONDS)
@@ -237,66 +171,59 @@ _STUCK_AFTER_SECONDS = 60.0
 _STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: its log says why."
 
 
+def _call(handler: TypeAdapter[Any], say: ReportProgress, **fields: object) -> Awaitable[object]:
+    """Call a handler with the fields of a request. Raises ValidationError."""
+    work: Awaitable[object] = handler.validate_python(ArgsKwargs((say,), fields))
+    return work
+
+
 class RequestHandlers:
     """Request handlers, by name in `all()`; `zone` and `admins` as of `TerminalAnswerer`."""
 
     def __init__(
-        self,
-        rag: Engine,
-        waking: IndexingWorker,
-        rebuilding: RebuildRunner,
-        zone: tzinfo = UTC,
+        self, rag: Engine, waking: IndexingWorker, rebuilding: RebuildRunner, zone: tzinfo = UTC,
         admins: Sequence[int] = (),
-    ) -> None:
-        self._rag = rag
+    ) -> None:  # fmt: skip
+        self._rag, self._waking, self._rebuilding = rag, waking, rebuilding
         self._answerers = [TerminalAnswerer(rag, zone, admins, as_reader=as_reader) for as_reader in (False, True)]
-        self._waking = waking
-        self._rebuilding = rebuilding
         self._questions = asyncio.Semaphore(_MAX_CONCURRENT_QUESTIONS)
         self._since = time.monotonic()
 
     def all(self) -> Mapping[str, RequestHandler]:
-        """Map each request name to its handler."""
-        handlers = (
-            self.ask,
-            self.plan,
-            self.verify,
-            self.search,
-            self.list_channels,
-            self.wake,
-            self.reindex,
-            self.use,
-            self.doctor,
-        )
-        return {handler.__name__: handler for handler in handlers}
+        """Map each request name to its handler, whose arguments are validated by their annotations."""
+        handlers = (self.ask, self.plan, self.verify, self.search, self.list_channels, self.wake, self.reindex,
+                    self.use, self.doctor)  # fmt: skip
+        return {one.__name__: partial(_call, TypeAdapter(one, config=ConfigDict(strict=True))) for one in handlers}
 
-    async def ask(self, asked: AskRequest, say: ReportProgress) -> object:
-        """Answer a question; None if there are no channels."""
+    async def ask(
+        self, say: ReportProgress, question: str, trace: bool = False, recipe: Recipe = AUTO_RECIPE,
+        conversation: Conversation = 0, as_reader: bool = False,
+    ) -> object:  # fmt: skip
+        """Answer a question, by itself (conversation 0) or in a conversation; None if there are no channels."""
         async with self._questions:
-            return await self._answerers[asked.as_reader].ask(
-                asked.question, trace=asked.trace, recipe=asked.recipe, conversation=asked.conversation
-            )
+            answerer = self._answerers[as_reader]
+            return await answerer.ask(question, trace=trace, recipe=recipe, conversation=conversation)
 
-    async def plan(self, asked: PlanRequest, say: ReportProgress) -> object:
+    async def plan(self, say: ReportProgress, question: str) -> object:
         """Plan and search a question; None if there are no channels."""
         async with self._questions:
-            return await self._answerers[False].plan(asked.question)
+            return await self._answerers[False].plan(question)
 
-    async def verify(self, asked: VerifyRequest, say: ReportProgress) -> object:
+    async def verify(self, say: ReportProgress, text: str, trace: bool = False, as_reader: bool = False) -> object:
         """Verify a text; None if there are no channels."""
         async with self._questions:
-            return await self._answerers[asked.as_reader].verify(asked.text, trace=asked.trace)
+            return await self._answerers[as_reader].verify(text, trace=trace)
 
-    async def search(self, asked: SearchRequest, say: ReportProgress) -> object:
+    async def search(self, say: ReportProgress, text: str, page: PositiveInt = 1, as_reader: bool = False) -> object:
         """Find posts; None if there are no channels."""
         async with self._questions:
-            return await self._answerers[asked.as_reader].search(asked.text, asked.page)
+            return await self._answerers[as_reader].search(text, page)
 
-    async def list_channels(self, asked: ChannelsRequest, say: ReportProgress) -> object:
+    async def list_channels(self, say: ReportProgress, as_reader: bool = False) -> object:
         """List the channels."""
-        return await self._answerers[asked.as_reader].list_channels()
+        return await self._answerers[as_reader].list_channels()
 
-    async def wake(self, asked: ControlRequest, say: ReportProgress) -> None:
+    async def wake(self, say: ReportProgress) -> None:
         """Return when the lexical index has all changes that the archive has now."""
         lexical = self._rag.lexical
         start, until = lexical.watermark, await posts.get_last_seq(self._rag.archive)
@@ -313,16 +240,16 @@ class RequestHandlers:
                 raise IndexUnavailable(_STUCK_TEXT)
             await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
 
-    async def reindex(self, asked: ReindexRequest, say: ReportProgress) -> None:
+    async def reindex(self, say: ReportProgress, channel: int | None = None) -> None:
         """Rebuild the indexes, all or one channel's. The rebuild continues if the caller leaves."""
-        await self._rebuilding.start(asked.channel)
+        await self._rebuilding.start(channel)
         async for done, total in self._rebuilding.progress():
             say(done, total)
 
-    async def use(self, asked: UseRequest, say: ReportProgress) -> dict[str, Any]:
-        """Switch a model. The switch completes even if the caller leaves."""
-        return asdict(await asyncio.shield(switch_model(self._rag, asked.model, asked.wanted)))
+    async def use(self, say: ReportProgress, model: str, wanted: str) -> dict[str, Any]:
+        """Switch a model, for what it is `wanted` ("": its name tells), even if the caller leaves."""
+        return asdict(await asyncio.shield(switch_model(self._rag, model, wanted)))
 
-    async def doctor(self, asked: ControlRequest, say: ReportProgress) -> tuple[object, int]:
+    async def doctor(self, say: ReportProgress) -> tuple[object, int]:
         """Collect the facts on the indexes, and the uptime in seconds."""
         return await collect_index_facts(self._rag), round(time.monotonic() - self._since)

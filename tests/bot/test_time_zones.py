@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from driver import HARBOUR, OTTO, RITA, buttons, press
 
-from bot.control.server import AskRequest, RequestHandlers
+from bot.control.server import RequestHandlers
+from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels, posts
@@ -59,6 +60,6 @@ async def test_a_question_from_a_terminal_counts_them_in_the_zone_of_the_setting
     told = []
     for zone in (ZoneInfo(name), UTC):
         requests = RequestHandlers(library.rag, library, library, zone).all()
-        told.append(await requests["ask"](AskRequest(question=ASKED), lambda done, total: None))
+        told.append(await requests["ask"](lambda done, total: None, question=ASKED))
     assert "no posts" not in told[0]["answer"]["sentences"][0]["text"]
     assert told[1]["answer"]["sentences"][0]["text"].startswith("There are no posts of that time.")

@@ -159,7 +159,7 @@ import asyncio, os
 from bot.control.server import serve_control_socket
 from bot.data_folder import lock_data_folder
 
-async def die(request, say):
+async def die(say, **fields):
     os.kill(os.getpid(), 9)
 
 async def main():

@@ -15,8 +15,17 @@ import pytest
 from driver import HARBOUR
 
 from bot import control
-from bot.control import BotGone, BotSilent, RunningBot, hold_folder, hold_folder_or_connect, open_socket_path, server
-from bot.control.server import RequestHandlers, build_greeting, serve_control_socket
+from bot.control import (
+    BotGone,
+    BotSilent,
+    RunningBot,
+    build_greeting,
+    hold_folder,
+    hold_folder_or_connect,
+    open_socket_path,
+    server,
+)
+from bot.control.server import ReportProgress, RequestHandler, RequestHandlers, serve_control_socket
 from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
 from rag_core.storage import posts
@@ -76,8 +85,8 @@ def serving(library, indexer, rebuilding):
     return attending(library.rag.archive.folder, **RequestHandlers(library.rag, indexer, rebuilding).all())
 
 
-async def echo(asked, say):
-    return asked.question
+async def echo(say: ReportProgress, question: str, **more: object) -> str:
+    return question
 
 
 # the socket
@@ -231,7 +240,7 @@ async def test_half_a_request_harms_nobody(live, home, monkeypatch):
 async def test_an_answer_that_nobody_reads_is_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.2)
 
-    async def long(asked, say):
+    async def long(say: ReportProgress, question: str, **more: object) -> str:
         return "x" * 3_000_000
 
     async with attending(tmp_path / "data", ask=long) as folder:
@@ -247,7 +256,7 @@ async def test_an_answer_that_nobody_reads_is_dropped(tmp_path, monkeypatch):
 async def test_nobody_works_for_a_caller_that_has_gone(tmp_path):
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def forever(asked, say):
+    async def forever(say: ReportProgress, question: str, **more: object) -> None:
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -265,10 +274,10 @@ async def test_too_many_callers_are_told_to_come_back(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_MAX_CALLERS", 3)
     begun, go = asyncio.Semaphore(0), asyncio.Event()
 
-    async def wait(asked, say):
+    async def wait(say: ReportProgress, question: str, **more: object) -> str:
         begun.release()
         await go.wait()
-        return asked.question
+        return question
 
     async with attending(tmp_path / "data", ask=wait) as folder:
         waiting = [asyncio.create_task(owner(folder).ask(f"{n}", trace=False)) for n in range(3)]
@@ -281,8 +290,8 @@ async def test_too_many_callers_are_told_to_come_back(tmp_path, monkeypatch):
         assert await owner(folder).ask("Now?", trace=False) == "Now?"
 
 
-async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path, caplog):
-    async def broken(asked, say):
+async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, caplog: Any) -> None:
+    async def broken(say: ReportProgress, question: str, **more: object) -> None:
         raise ZeroDivisionError("a bug")
 
     async with attending(tmp_path / "data", ask=broken, doctor=echo) as folder:
@@ -295,7 +304,7 @@ async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path, caplog)
 async def test_a_bot_that_stops_lets_nobody_wait(tmp_path):
     begun = asyncio.Event()
 
-    async def forever(asked, say):
+    async def forever(say: ReportProgress, question: str, **more: object) -> None:
         begun.set()
         await asyncio.Event().wait()
 

@@ -11,12 +11,13 @@ not compared with live Telegram. Errors about an entity or a draft have a wordin
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any
 from urllib.parse import urlsplit
 
 from aiogram.enums import MessageEntityType
+from aiogram.types import InputRichMessage
 
 from rag_core.types import Post
 
@@ -253,3 +254,57 @@ def build_post_message(post: Post, chat: Json, parent: Json | None) -> Json:
 def build_photo(name: str) -> list[Json]:
     """Build a photo that has only ids and a size."""
     return [{"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}]
+
+
+# https://core.telegram.org/bots/api#rich-message-limits; the wording of the errors is the sandbox's own.
+_MAX_RICH_CHARACTERS, _MAX_BLOCKS, _MAX_DEPTH, _MAX_COLUMNS = 32_768, 500, 16, 20
+
+
+def prepare_rich_message(given: InputRichMessage, *, draft: bool = False) -> Json:
+    """Check a rich message and convert it to the form that messages store; 400 for what Telegram refuses."""
+    forms = [name for name in ("html", "markdown", "blocks") if getattr(given, name) is not None]
+    if len(forms) != 1:
+        raise bad_request("exactly one of html, markdown and blocks must be used in a rich message")
+    if forms != ["blocks"]:
+        raise bad_request("can't parse rich message: the sandbox reads no markup, send blocks")
+    dumped: Json = given.model_dump(mode="json", exclude_none=True, include={"blocks", "is_rtl"})
+    blocks = dumped["blocks"]
+    if not blocks:
+        raise bad_request("rich message is empty")
+    parts = list(_walk(blocks, 0))
+    objects = [part for part, _ in parts if isinstance(part, dict)]
+    kinds = [part.get("type") for part in objects]
+    if "thinking" in kinds and not draft:
+        raise bad_request("a thinking block can be sent in a draft only")
+    if sum(len(part) for part, _ in parts if isinstance(part, str)) > _MAX_RICH_CHARACTERS:
+        raise bad_request("rich message is too long")
+    rows = [row for part in objects for row in part.get("cells", ())]
+    if any(len(row) > _MAX_COLUMNS for row in rows):
+        raise bad_request("a table of the rich message has too many columns")
+    nested = [block for part in objects for block in (*part.get("blocks", ()), *part.get("items", ()))]
+    if len(blocks) + len(nested) + len(rows) > _MAX_BLOCKS:
+        raise bad_request("rich message has too many blocks")
+    if max(depth for _, depth in parts) > _MAX_DEPTH:
+        raise bad_request("rich message is nested too deeply")
+    names = {part["name"] for part in objects if part.get("type") == "reference"}
+    if unknown := {part["reference_name"] for part in objects if part.get("type") == "reference_link"} - names:
+        raise bad_request(f"rich message has no reference {unknown.pop()!r}")
+    for part in objects:
+        if part.get("type") == "url" and part["url"].partition("://")[0].lower() not in LINK_SCHEMES:
+            raise bad_request(f"URL {part['url']!r} in the rich message is invalid")
+    return dumped
+
+
+_TEXTS = ("text", "credit", "caption", "summary")
+
+
+def _walk(value: Any, depth: int) -> Iterator[tuple[Any, int]]:
+    """All blocks, cells and pieces of text, with the number of objects around each."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _walk(one, depth)
+        return
+    yield value, depth
+    if isinstance(value, dict):
+        for name in (*_TEXTS, "blocks", "items", "cells"):
+            yield from _walk(value.get(name, []), depth + 1)

@@ -6,6 +6,7 @@ The replied message, the quote, the topic and the buttons of a new message are c
 import json
 import re
 from collections.abc import Awaitable, Callable
+from inspect import isfunction
 from math import inf
 from typing import Any, get_type_hints
 
@@ -20,10 +21,10 @@ from bot.sandbox.messages import (
     count_utf16_units,
     forbidden,
     prepare_quote,
+    prepare_rich_message,
     prepare_text,
     remove_nested_reply,
 )
-from bot.sandbox.rich_messages import prepare_rich_message
 from bot.sandbox.state import (
     SERVICE_FIELDS,
     PressedButton,
@@ -387,9 +388,7 @@ def send_rich_message(call: bot_api.SendRichMessage, world: SandboxState) -> Jso
 def send_document(call: bot_api.SendDocument, world: SandboxState) -> Json:
     """Send a file; uploads are already among the state's files."""
     room = require_writable_chat(world, call.chat_id)
-    upload = world.files.get(str(call.document))
-    if upload is None:
-        raise bad_request("wrong remote file identifier specified: can't unserialize it. Wrong last symbol")
+    upload = world.files[str(call.document)]  # of this very call
     given_entities = _dump_entities(call.caption_entities)
     caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
     content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
@@ -416,10 +415,7 @@ def edit_message_text(call: bot_api.EditMessageText, world: SandboxState) -> Jso
     room, message = _get_own_message(world, call.chat_id, call.message_id)
     if not {"text", "rich_message"} & message.keys():
         raise bad_request("there is no text in the message to edit")
-    edit = _prepare_edit(call) | {"reply_markup": _build_inline_keyboard(call.reply_markup)}
-    if all((message.get(name) or None) == (value or None) for name, value in edit.items()):
-        raise bad_request(_NOT_MODIFIED_TEXT)
-    return world.change(room, message["message_id"], **edit, edit_date=int(world.clock()))
+    return _edit_message(world, room, message["message_id"], message, _prepare_edit(call), call)
 
 
 def _prepare_edit(call: bot_api.EditMessageText | bot_api.EditEphemeralMessageText) -> Json:
@@ -511,31 +507,21 @@ def _get_ephemeral_message(world: SandboxState, call: Any, *, edit: bool = True)
 
 def _edit_ephemeral_message(world: SandboxState, call: Any, **content: Any) -> bool:
     room, key, message = _get_ephemeral_message(world, call)
+    _edit_message(world, room, key, message, content, call)
+    return True
+
+
+def _edit_message(world: SandboxState, room: SandboxChat, key: int, message: Json, content: Json, call: Any) -> Json:
+    """Edit content and buttons of a message; 400 if nothing would change."""
     new = content | {"reply_markup": _build_inline_keyboard(call.reply_markup)}
     if all((message.get(name) or None) == (value or None) for name, value in new.items()):
         raise bad_request(_NOT_MODIFIED_TEXT)
-    world.change(room, key, **new, edit_date=int(world.clock()))
-    return True
+    return world.change(room, key, **new, edit_date=int(world.clock()))
 
 
 def edit_ephemeral_message_text(call: bot_api.EditEphemeralMessageText, world: SandboxState) -> bool:
     """Edit the text of an ephemeral message, or a rich one; without `reply_markup` the buttons are removed."""
     return _edit_ephemeral_message(world, call, **_prepare_edit(call))
-
-
-def edit_ephemeral_message_caption(call: bot_api.EditEphemeralMessageCaption, world: SandboxState) -> bool:
-    """Edit the caption of an ephemeral message."""
-    given = _dump_entities(call.caption_entities)
-    caption, entities = prepare_text(call.caption, given, MAX_CAPTION_CHARACTERS, empty=True)
-    return _edit_ephemeral_message(world, call, caption=caption, caption_entities=entities)
-
-
-def edit_ephemeral_message_media(call: bot_api.EditEphemeralMessageMedia, world: SandboxState) -> bool:
-    """Replace the file of an ephemeral message by another document."""
-    upload = world.files.get(str(call.media.media))
-    if upload is None:
-        raise bad_request("wrong remote file identifier specified: can't unserialize it. Wrong last symbol")
-    return _edit_ephemeral_message(world, call, document=upload.wire(), caption=call.media.caption)
 
 
 def edit_ephemeral_message_reply_markup(call: bot_api.EditEphemeralMessageReplyMarkup, world: SandboxState) -> bool:
@@ -576,16 +562,9 @@ def _get_own_message(world: SandboxState, chat: int | str | None, message_id: in
     return room, room.messages[message_id]
 
 
-# By the method whose call they take.
+# Public functions by the method whose call they take.
 HANDLERS: dict[type[bot_api.TelegramMethod[Any]], Callable[..., Any]] = {
-    get_type_hints(handler)["call"]: handler
-    for handler in (
-        answer_callback_query, answer_guest_query, answer_inline_query, copy_message, delete_message,
-        delete_ephemeral_message, delete_my_commands, delete_webhook, edit_ephemeral_message_caption,
-        edit_ephemeral_message_media, edit_ephemeral_message_reply_markup, edit_ephemeral_message_text,
-        edit_message_reply_markup, edit_message_text, get_chat, get_chat_member,
-        get_file, get_me, get_updates, get_webhook_info, leave_chat, send_chat_action, send_document,
-        send_message, send_message_draft, send_rich_message, send_rich_message_draft, set_message_reaction,
-        set_my_commands, set_webhook,
-    )
-}  # fmt: skip
+    hints["call"]: handler
+    for name, handler in list(globals().items())
+    if isfunction(handler) and not name.startswith("_") and "call" in (hints := get_type_hints(handler))
+}

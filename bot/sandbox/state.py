@@ -351,8 +351,6 @@ class SandboxState:
 
     def room(self, chat: int | str | None) -> SandboxChat:
         """Get the chat with this id or @username; 400 if there is none."""
-        if chat is None or chat == "":
-            raise bad_request("chat_id is empty")
         text = str(chat)
         if text.startswith("@"):
             wanted = text[1:].lower()
@@ -366,22 +364,22 @@ class SandboxState:
     def add(self, room: SandboxChat, message: Json) -> Json:
         """Add a new message; sets its id, date and chat."""
         room.last_id += 1
-        head = {"message_id": room.last_id, "date": int(self.clock()), "chat": room.wire()}
-        whole = head | {name: value for name, value in message.items() if value not in (None, [], "")}
-        room.messages[room.last_id] = whole
-        self.changed(room, room.last_id)
-        return whole
+        return self._store(room, room.last_id, {"message_id": room.last_id} | message)
+
+    def _store(self, room: SandboxChat, key: int, message: Json) -> Json:
+        whole = {"date": int(self.clock()), "chat": room.wire()} | message
+        room.messages[key] = {name: value for name, value in whole.items() if value not in (None, [], "")}
+        self.changed(room, key)
+        return room.messages[key]
 
     def add_ephemeral(self, room: SandboxChat, member: SandboxUser, message: Json) -> Json:
         """Add a message that only this member and the bot see. Ids count for each member, and are used again."""
         keys = [key for key in room.messages if key < 0 and is_message_visible(key, member.id)]
         number = 1 + max((-key % _MAX_EPHEMERAL for key in keys), default=0)
-        head = {"message_id": 0, "ephemeral_message_id": number, "date": int(self.clock()), "chat": room.wire()}
-        whole = head | {name: value for name, value in message.items() if value not in (None, [], "")}
+        whole = {"message_id": 0, "ephemeral_message_id": number} | message
         key = get_message_key(whole)
-        room.messages[key], room.places[key] = whole, room.last_id + (len(room.places) + 1) / _MAX_EPHEMERAL
-        self.changed(room, key)
-        return whole
+        room.places[key] = room.last_id + (len(room.places) + 1) / _MAX_EPHEMERAL
+        return self._store(room, key, whole)
 
     def change(self, room: SandboxChat, message_id: int, **fields: object) -> Json:
         """Replace fields of a message; None removes a field."""

@@ -22,9 +22,9 @@ from aiogram.types import (
 )
 from driven_sandbox import DrivenSandbox
 
-from bot.sandbox.messages import BotApiError
+from bot.sandbox import Sandbox
+from bot.sandbox.messages import BotApiError, prepare_rich_message
 from bot.sandbox.page_api import stop_draft_as_person
-from bot.sandbox.rich_messages import prepare_rich_message
 from rag_core.types import Post, PostKey
 
 READER, CHANNEL, CLOSED = 500, -1001, -1002

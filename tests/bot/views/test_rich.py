@@ -9,7 +9,7 @@ from aiogram.utils.formatting import Text
 from rich_text import find_notes, join_words, list_links, list_marks, outline
 
 from bot.i18n import get_translator
-from bot.sandbox.rich_messages import prepare_rich_message
+from bot.sandbox.messages import prepare_rich_message
 from bot.telegram.recheck import hide_spoilers
 from bot.views.answer import render_answer
 from bot.views.results import render_digest, render_verdicts

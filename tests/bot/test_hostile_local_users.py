@@ -45,7 +45,7 @@ def folder():
     shutil.rmtree(made)
 
 
-async def echo(say: Any, question: str, **more: Any) -> str:
+async def echo(say, question, **more):
     return question
 
 

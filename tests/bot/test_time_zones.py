@@ -7,7 +7,6 @@ import pytest
 from driver import HARBOUR, OTTO, RITA, buttons, press
 
 from bot.control.server import RequestHandlers
-from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels, posts

@@ -25,7 +25,7 @@ from bot.control import (
     open_socket_path,
     server,
 )
-from bot.control.server import ReportProgress, RequestHandler, RequestHandlers, serve_control_socket
+from bot.control.server import RequestHandlers, serve_control_socket
 from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
 from rag_core.storage import posts
@@ -85,7 +85,7 @@ def serving(library, indexer, rebuilding):
     return attending(library.rag.archive.folder, **RequestHandlers(library.rag, indexer, rebuilding).all())
 
 
-async def echo(say: ReportProgress, question: str, **more: object) -> str:
+async def echo(say, question, **more):
     return question
 
 
@@ -240,7 +240,7 @@ async def test_half_a_request_harms_nobody(live, home, monkeypatch):
 async def test_an_answer_that_nobody_reads_is_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.2)
 
-    async def long(say: ReportProgress, question: str, **more: object) -> str:
+    async def long(say, question, **more):
         return "x" * 3_000_000
 
     async with attending(tmp_path / "data", ask=long) as folder:
@@ -256,7 +256,7 @@ async def test_an_answer_that_nobody_reads_is_dropped(tmp_path, monkeypatch):
 async def test_nobody_works_for_a_caller_that_has_gone(tmp_path):
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def forever(say: ReportProgress, question: str, **more: object) -> None:
+    async def forever(say, question, **more):
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -274,7 +274,7 @@ async def test_too_many_callers_are_told_to_come_back(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_MAX_CALLERS", 3)
     begun, go = asyncio.Semaphore(0), asyncio.Event()
 
-    async def wait(say: ReportProgress, question: str, **more: object) -> str:
+    async def wait(say, question, **more):
         begun.release()
         await go.wait()
         return question
@@ -290,8 +290,8 @@ async def test_too_many_callers_are_told_to_come_back(tmp_path, monkeypatch):
         assert await owner(folder).ask("Now?", trace=False) == "Now?"
 
 
-async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, caplog: Any) -> None:
-    async def broken(say: ReportProgress, question: str, **more: object) -> None:
+async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path, caplog):
+    async def broken(say, question, **more):
         raise ZeroDivisionError("a bug")
 
     async with attending(tmp_path / "data", ask=broken, doctor=echo) as folder:
@@ -304,7 +304,7 @@ async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, c
 async def test_a_bot_that_stops_lets_nobody_wait(tmp_path):
     begun = asyncio.Event()
 
-    async def forever(say: ReportProgress, question: str, **more: object) -> None:
+    async def forever(say, question, **more):
         begun.set()
         await asyncio.Event().wait()
 

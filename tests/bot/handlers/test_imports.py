@@ -27,7 +27,6 @@ from driver import (
 from bot import imports
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
-from bot.sandbox import Sandbox
 from bot.sandbox.state import UploadedFile
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions

@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import (

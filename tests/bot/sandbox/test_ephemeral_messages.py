@@ -8,7 +8,6 @@ from aiogram.types import (
     BotCommandScopeAllGroupChats,
     BufferedInputFile,
     EphemeralMessageParameters,
-    Message,
     ReplyParameters,
 )
 from driven_sandbox import DrivenSandbox
@@ -112,7 +111,7 @@ async def test_only_commands_of_the_menu_are_ephemeral(sandbox, bot):
         assert ("ephemeral_message_id" in message) == hidden
 
 
-async def test_the_methods_change_the_message_of_this_receiver(sandbox: Sandbox, bot: Bot) -> None:
+async def test_the_methods_change_the_message_of_this_receiver(sandbox, bot):
     await whisper(bot, RITA)
     await whisper(bot, OTTO)
     file = BufferedInputFile(b"a", "a.txt")

@@ -22,7 +22,6 @@ from aiogram.types import (
 )
 from driven_sandbox import DrivenSandbox
 
-from bot.sandbox import Sandbox
 from bot.sandbox.messages import BotApiError, prepare_rich_message
 from bot.sandbox.page_api import stop_draft_as_person
 from rag_core.types import Post, PostKey

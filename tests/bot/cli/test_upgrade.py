@@ -102,9 +102,11 @@ def test_an_archive_of_a_later_version_is_refused_in_one_sentence(
 
 
 def test_a_rollback_puts_the_backup_of_the_update_back(citegram, archive, update_and_back):
+    with closing(sqlite3.connect(archive)) as released:
+        version = read_version(released)
     update_and_back()
     backup = list_backups(archive.parent)[0]
-    assert f"-version{schema.get_schema_version()}" in backup.name
+    assert f"-version{version}" in backup.name
     told = citegram("restore", backup)
     assert (told.code, told.err) == (0, "")
     assert ANSWER in citegram("ask", QUESTION).out

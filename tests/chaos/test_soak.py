@@ -13,7 +13,7 @@ SHORT = Plan(
     every=0.2,
     posts=100,
     answers=10,
-    rates=Rates(edits=5, think_s=0.4, reindex_s=3, posted=20),
+    rates=Rates(edits=5, think_s=0.4, reindex_s=3, posted=20, picture_s=1),
 )
 
 
@@ -26,7 +26,7 @@ async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_p
     assert found["unanswered"] == []
     assert found["tracebacks"] == 0, log[-5000:]
     assert load.done["ask"] > 0 < load.done["edit"]
-    assert load.done["reindex"] > 0
+    assert load.done["reindex"] > 0 < load.done["picture"]
     assert found["descriptors_growth"] < 6  # a connection more or less; one for each question would be far more
     assert samples[-1].rss > 50
     assert len(judge(found)) == 4

@@ -13,7 +13,7 @@ SHORT = Plan(
     every=0.2,
     posts=100,
     answers=10,
-    rates=Rates(edits=5, think_s=0.4, reindex_s=3, posted=20, picture_s=1),
+    rates=Rates(edits=5, think_s=0.4, reindex_s=3, posted=20, picture_s=2),
 )
 
 

@@ -222,13 +222,13 @@ class EmbedderChange:
     async def _open(self, row: ModelSpec) -> None:
         if self._next:
             return
-        index = await open_vectors_of(self._rag.settings, row)
+        index = await open_vectors_of(self._rag.settings, row, self._archive)
         try:
             state = await index_state.load_next_vectors(self._archive)
             if state is None or state.identity != index.vectors.identity:
                 if await index.vectors.count():  # of another state of the archive
                     await index.vectors.drop()
-                    index = replace(index, vectors=await open_store_of(self._rag.settings, row))
+                    index = replace(index, vectors=await open_store_of(self._rag.settings, row, self._archive))
                 state = VectorState(row.name, index.vectors.identity, 0)
                 await index_state.save_next_vectors(self._archive, state)
         except BaseException:
@@ -278,7 +278,8 @@ class EmbedderChange:
         if self._rag.dense is None or self._rag.dense.model.name == model:
             return
         try:
-            store = index.vectors if index else await open_store_of(self._rag.settings, find_models(model)[0])
+            row = find_models(model)[0]
+            store = index.vectors if index else await open_store_of(self._rag.settings, row, self._archive)
         except ModelUnavailable:  # a model that this version does not know
             return
         await store.drop()

@@ -26,7 +26,6 @@ from rag_core.models.active_models import (
     apply_model_choices,
     check_choice_allowed,
     find_gguf,
-    find_live_model,
     find_next_embedder,
     open_dense_index,
     open_gguf,
@@ -139,7 +138,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
                 return None
 
         stack.push_async_callback(close_models)
-        rag.dense = await open_or_note_shortfall("dense", open_dense_index(wanted, await find_live_model(archive)))
+        rag.dense = await open_or_note_shortfall("dense", open_dense_index(wanted, archive))
         rag.next_embedder = find_next_embedder(wanted, rag.dense) if rag.dense else None
         rag.reranker = await open_or_note_shortfall("rerank", open_selected_reranker(wanted))
         if language:

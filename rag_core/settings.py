@@ -80,7 +80,7 @@ class QdrantSettings(_SettingsSection):
         "", description="Address of a Qdrant server, such as http://127.0.0.1:6333; commas between a cluster's nodes."
     )
     key: SecretStr = Field(SecretStr(""), description="Its API key, if it wants one.")
-    collection: str = Field("citegram", description="Name of the collection.")
+    collection: str = Field("citegram", description="Name of the collection; another archive's is left alone.")
     shards: int = Field(0, ge=0, le=4096, description="Shards of a collection; 0: as the server likes. For good.")
     replicas: int = Field(1, ge=1, le=16, description="Copies of each shard, on different machines.")
     consistency: int = Field(1, ge=1, le=16, description="Copies that must have a write before it counts.")

@@ -37,7 +37,7 @@ class QdrantNode:
     def __init__(
         self, folder: Path, *, bootstrap: str | None = None, key: str = "", more: Mapping[str, str] | None = None
     ) -> None:
-        self.folder, self._bootstrap, self._key = folder, bootstrap, key
+        self.folder, self._bootstrap, self._key, self.binary = folder, bootstrap, key, BINARY
         self._http, grpc, peer = find_free_ports(3)
         self.peer_url = f"http://127.0.0.1:{peer}"
         settings = {
@@ -70,6 +70,18 @@ class QdrantNode:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def version(self) -> str:
+        """What it says its version is."""
+        return str(httpx.get(self.url, timeout=30).json()["version"])
+
+    def describe_use(self) -> str:
+        """Memory of its own, that of mapped files, and disk, in MB."""
+        fields = dict(line.split(":") for line in Path(f"/proc/{self.pid}/status").read_text().splitlines())
+        own, mapped = (int(fields[name].split()[0]) // 1024 for name in ("RssAnon", "RssFile"))
+        disk = sum(file.stat().st_blocks * 512 for file in self.folder.rglob("*") if file.is_file()) // 2**20
+        return f"{self.folder.name}: {own} MB of memory, {mapped} MB of mapped files, {disk} MB of disk"
+
     def start(self, seconds: float = _START_SECONDS) -> None:
         """Start and wait until it is ready."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +89,7 @@ class QdrantNode:
         joined = peers + (["--bootstrap", self._bootstrap] if self._bootstrap else [])
         with (self.folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(
-                [BINARY, *joined],
+                [self.binary, *joined],
                 env=self._environment,
                 cwd=self.folder,
                 stdout=log,

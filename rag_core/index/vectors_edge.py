@@ -403,9 +403,11 @@ _MAX_PARALLEL_REQUESTS = 4  # to a server; the embedded engine takes one at a ti
 
 
 async def open_vector_store(
-    folder: Path, *, model: str, dimension: int, qdrant: QdrantSettings | None = None
+    folder: Path, *, model: str, dimension: int, qdrant: QdrantSettings | None = None, archive: str = ""
 ) -> VectorStore:
     """Open or create the vector store for this embedding model: in `folder`, or as a collection on a Qdrant server.
+
+    `archive` (`Archive.origin`): collections of other archives are left alone.
 
     Raises VectorsUnavailable if another process holds the folder, or the store was built with another model, dimension
     or number of shards. A damaged folder is no error: it is replaced by a new store. An unreachable server is no error
@@ -415,4 +417,6 @@ async def open_vector_store(
         return await VectorStore.open(lambda: EdgeVectorStore(folder, model, dimension))
     from rag_core.index.vectors_qdrant import QdrantVectorStore  # its client takes a second to import
 
-    return await VectorStore.open(lambda: QdrantVectorStore.open(qdrant, model, dimension), _MAX_PARALLEL_REQUESTS)
+    return await VectorStore.open(
+        lambda: QdrantVectorStore.open(qdrant, model, dimension, archive), _MAX_PARALLEL_REQUESTS
+    )

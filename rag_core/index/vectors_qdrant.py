@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from operator import methodcaller
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -258,14 +260,15 @@ def _read_dense_vector(vector: Any) -> VectorArray:
 
 
 def _find_or_create(
-    calls: QdrantConnection, names: Sequence[str], settings: QdrantSettings, model: str, dimension: int
+    calls: QdrantConnection, settings: QdrantSettings, model: str, dimension: int, archive: str
 ) -> tuple[str, models.CollectionInfo | None, Any]:
-    """Find the first collection that exists, or create that of the first name: its name, its description, and
-    Citegram's part of its metadata.
+    """Find the collection of a model and an archive, or create it under the first free name: its name, its
+    description, and Citegram's part of its metadata.
 
     The description is None if the server does not show the new collection yet.
     """
     made: dict[str, Any] = {}
+    ours = {"model": model, "archive": archive}
     dense = models.VectorParams(
         size=dimension,
         distance=models.Distance.COSINE,
@@ -273,7 +276,7 @@ def _find_or_create(
         on_disk=settings.on_disk or None,
     )
 
-    def create(client: QdrantClient) -> None:
+    def create(name: str, client: QdrantClient) -> None:
         try:
             client.create_collection(
                 name,
@@ -291,15 +294,21 @@ def _find_or_create(
             if exc.status_code != 409:
                 raise
 
-    found = next((each for each in names if calls(lambda client, each=each: client.collection_exists(each))), None)  # type: ignore[misc]
-    name = found or names[0]
-    if not found:
-        made |= {"identity": secrets.token_hex(8), "model": model, "dimension": dimension}
-        calls(create)
-        if not calls(lambda client: client.collection_exists(name)):
-            return name, None, made
-    info = calls(lambda client: client.get_collection(name))
-    return name, info, (info.config.metadata or {}).get(_METADATA_KEY)
+    beside = f"{settings.collection}-{model}"
+    names = [settings.collection, beside, f"{beside}-{archive[:8]}"]
+    exist = {name: calls(methodcaller("collection_exists", name)) for name in names}
+    for name in sorted(names, key=lambda name: not exist[name]):  # those that exist first
+        if not exist[name]:
+            made |= {"identity": secrets.token_hex(8), **ours, "dimension": dimension}
+            calls(partial(create, name))
+            if not calls(methodcaller("collection_exists", name)):
+                return name, None, made
+        info = calls(methodcaller("get_collection", name))
+        there = (info.config.metadata or {}).get(_METADATA_KEY)
+        # of two bots that create it at once, one goes on to the next name
+        if not isinstance(there, dict) or ours == {of: there.get(of, ours[of]) for of in ours}:
+            break
+    return name, info, there
 
 
 class QdrantVectorStore:
@@ -310,18 +319,16 @@ class QdrantVectorStore:
         self._params = make_search_params(settings)
 
     @classmethod
-    def open(cls, settings: QdrantSettings, model: str, dimension: int) -> QdrantVectorStore:
-        """Open the collection for a model and its dimension, or create it if there is none.
+    def open(cls, settings: QdrantSettings, model: str, dimension: int, archive: str) -> QdrantVectorStore:
+        """Open the collection for a model, its dimension and an archive, or create it if there is none.
 
-        Where the collection of the settings holds vectors of another model, it is one beside it, named after the
-        model. The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
+        Where the collection of the settings holds vectors of another model or archive, it is one beside it, named
+        after both: a check or a change of model would remove the other's vectors. The settings are applied to an
+        existing collection. Raises VectorsUnavailable, QdrantGone.
         """
         calls = connect_qdrant(settings)
         try:
-            beside = f"{settings.collection}-{model}"
-            name, info, ours = _find_or_create(calls, (settings.collection, beside), settings, model, dimension)
-            if isinstance(ours, dict) and ours.get("model", model) != model:
-                name, info, ours = _find_or_create(calls, (beside,), settings, model, dimension)
+            name, info, ours = _find_or_create(calls, settings, model, dimension, archive)
             try:
                 about = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))
             except (TypeError, KeyError, ValueError):
@@ -332,6 +339,11 @@ class QdrantVectorStore:
                 raise VectorsUnavailable(
                     _OTHER_MODEL.format(name=name, where=calls.where, made=about, model=model, size=dimension)
                 )
+            if "archive" not in ours:  # made by an earlier version
+                owned = {_METADATA_KEY: {**ours, "archive": archive}}
+                calls(lambda client: client.update_collection(name, metadata=owned))
+            if name != settings.collection:
+                log.info("vectors are in %s: %s is of another model or archive", name, settings.collection)
             there = calls(lambda client: client.get_collection(name)).payload_schema
             for field, index in _PAYLOAD_INDEXES.items():
                 if field not in there:  # the collection is new, or its creation was interrupted

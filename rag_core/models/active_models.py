@@ -103,20 +103,21 @@ async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
     return await open_reranker(row, folder / row.name, settings.models.threads, settings.models.provider)
 
 
-async def open_dense_index(settings: RagSettings, live: str = "") -> DenseIndex | None:
-    """Open the embedding model and the vectors of the archive: those that it has (`live`) also where another model is
+async def open_dense_index(settings: RagSettings, archive: Archive) -> DenseIndex | None:
+    """Open the embedding model and the vectors of the archive: those that it has also where another model is
     selected, which then takes their place (`ingest.rebuild`). None where no model is selected or pulled.
 
     Raises ModelUnavailable, VectorsUnavailable.
     """
+    live = await find_live_model(archive)
     row = select_embedder(settings, live)
     if row is not None and live and live != row.name:
         rows = [one for one in list_pulled_models(ModelRole.EMBEDDER, get_models_folder(settings)) if one.name == live]
         row = rows[0] if rows else row
-    return await open_vectors_of(settings, row) if row else None
+    return await open_vectors_of(settings, row, archive) if row else None
 
 
-async def open_vectors_of(settings: RagSettings, row: ModelSpec) -> DenseIndex:
+async def open_vectors_of(settings: RagSettings, row: ModelSpec, archive: Archive) -> DenseIndex:
     """Open an embedding model and its vector store. Raises ModelUnavailable, VectorsUnavailable."""
     if row.role is not ModelRole.EMBEDDER:
         raise ModelUnavailable(f"{row.name} is no embedding model: choose another one for MODELS__EMBEDDER.")
@@ -125,18 +126,20 @@ async def open_vectors_of(settings: RagSettings, row: ModelSpec) -> DenseIndex:
     folder = get_models_folder(settings) / row.name
     embedder = await open_embedder(row, folder, settings.models.threads, settings.models.provider)
     try:
-        return DenseIndex(row, embedder, await open_store_of(settings, row))
+        return DenseIndex(row, embedder, await open_store_of(settings, row, archive))
     except BaseException:
         await embedder.close()
         raise
 
 
-async def open_store_of(settings: RagSettings, row: ModelSpec) -> VectorStore:
-    """Open or create the vector store of a model. Raises VectorsUnavailable."""
+async def open_store_of(settings: RagSettings, row: ModelSpec, archive: Archive) -> VectorStore:
+    """Open or create the vector store of a model and an archive. Raises VectorsUnavailable."""
     from rag_core.index.vectors_edge import open_vector_store
 
     folder = settings.data.dir / "vectors" / row.name
-    return await open_vector_store(folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant)
+    return await open_vector_store(
+        folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant, archive=archive.origin
+    )
 
 
 # Uses of a model, and the setting of each; "auto" leaves the choice open.

@@ -220,7 +220,8 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None
     ((identity,),) = await connection.execute_fetchall("SELECT value FROM identity")
     if not identity.startswith(_COPY_MARK):
         return
-    await connection.execute("UPDATE identity SET value = lower(hex(randomblob(8)))")
+    origin = identity.removeprefix(_COPY_MARK).rpartition("/")[2]  # the vectors on a server are known by it
+    await connection.execute("UPDATE identity SET value = lower(hex(randomblob(8))) || '/' || ?", (origin,))
     await connection.execute(
         "INSERT INTO gaps (chat_id, since, until, noted_at) "
         "SELECT chat_id, max(joined_at, coalesce((SELECT at FROM heartbeat), 0)) AS since, ?1, ?1 FROM channels "

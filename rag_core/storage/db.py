@@ -92,6 +92,11 @@ class Archive:
         return cls(folder, identity, writer, reader)
 
     @property
+    def origin(self) -> str:
+        """Identity of the archive that this one is a backup of, or its own."""
+        return self.identity.rpartition("/")[2]
+
+    @property
     def large(self) -> bool:
         """Whether the file is too large to be checked when it is opened."""
         return (self.folder / ARCHIVE_FILE).stat().st_size > MAX_CHECKED_BYTES

@@ -1,13 +1,18 @@
 """Vectors on a server that goes and comes back: questions, and posts that come meanwhile."""
 
 import asyncio
+import secrets
+import shutil
+from threading import Event
 
 import pytest
+from qdrant_node import needs_server
 
 from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
 from rag_core.answer import answer_question
 from rag_core.errors import QdrantGone
+from rag_core.storage.backups import make_backup, restore_backup
 
 pytestmark = pytest.mark.slow
 
@@ -78,3 +83,38 @@ async def test_a_server_that_is_gone_is_a_shortfall_and_is_caught_up_later(
         await qdrant.start()
         assert await again(dense.catch_up) == 3
         assert (await answer_question(library.question(FERRY), library.rag)).shortfalls == ()
+
+
+@pytest.mark.parametrize("server", ["fake", pytest.param("real", marks=needs_server)])
+async def test_archives_on_one_server_stay_apart_and_a_copy_keeps_its_vectors(
+    server, tmp_path, qdrant, open_library, offline_models, ferries, make_post, request
+):
+    url = qdrant.url if server == "fake" else request.getfixturevalue("qdrant_server")
+    settings = on(qdrant, offline_models) | {"qdrant": {"url": url, "collection": f"test-{secrets.token_hex(4)}"}}
+
+    async def embed(library):
+        return await DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder).catch_up()
+
+    async def never(_):
+        raise AssertionError("embedded again")
+
+    other = make_post(1, "The ferry to Owl Island is cancelled.", chat=-1001000000001)
+    async with open_library(tmp_path / "a", **settings) as library:
+        async with open_library(tmp_path / "b", **settings) as second:
+            await library.keep(*ferries)
+            await second.keep(other)
+            assert (await embed(library), await embed(second)) == (3, 1)
+            for bot, posts in ((library, 3), (second, 1)):
+                found = await check_integrity(bot.rag, bot.indexer, _untold)
+                assert (found.vectors, found.vectors_wrong) == (posts, [])
+        backup = await asyncio.to_thread(make_backup, library.rag.archive.folder, Event())
+    await asyncio.to_thread(shutil.copytree, tmp_path / "a", tmp_path / "copied")
+    await asyncio.to_thread(shutil.copytree, tmp_path / "a", tmp_path / "restored")
+    await asyncio.to_thread(restore_backup, tmp_path / "restored", backup, Event())
+    for folder, queued in (("copied", 0), ("restored", 3)):  # a backup is of another moment: all is compared
+        async with open_library(tmp_path / folder, **settings) as library:
+            library.rag.dense.embedder.passages = never
+            assert await embed(library) == queued
+            assert await library.rag.dense.vectors.count() == 3
+            given = await library.ask(FERRY)
+            assert (given.posts()[0].message_id, given.shortfalls) == (1, ())

@@ -112,7 +112,7 @@ ONE = PointBatch(
 
 
 def kept(qdrant, model="tiny", dimension=2):
-    return QdrantVectorStore.open(QdrantSettings(url=qdrant.url), model, dimension)
+    return QdrantVectorStore.open(QdrantSettings(url=qdrant.url), model, dimension, "mine")
 
 
 async def refused(url):

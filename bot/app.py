@@ -9,6 +9,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from aiogram import Bot, Dispatcher
@@ -73,6 +74,8 @@ from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.processes import format_install_command
 from rag_core.storage import raw_updates
+from rag_core.storage.channels import load_channels
+from rag_core.storage.visible_posts import list_posts_between
 from rag_core.text.tokens import load_dictionary
 
 # Explicit, because Telegram keeps the last list it was given.
@@ -227,6 +230,17 @@ async def _read_media(bot: Bot, context: AppContext) -> None:
         await reader.close()
 
 
+_POSTS_READ_AHEAD = 500
+
+
+async def _read_tokens_ahead(rag: Engine) -> None:
+    """Read the tokens of the newest posts, so that the first questions after a start are not slower than the next."""
+    if rag.dense and rag.dense.model.centres:
+        first, now = datetime.fromtimestamp(0, UTC), datetime.now(UTC)
+        newest = await list_posts_between(rag.archive, await load_channels(rag.archive), first, now, _POSTS_READ_AHEAD)
+        await rag.dense.embedder.read_ahead(post.text for post in newest)
+
+
 def _serve_programs(context: AppContext) -> AbstractAsyncContextManager[None]:
     """Let programs ask over HTTP. Raises SettingsWrong where the packages for it are missing."""
     try:
@@ -250,6 +264,7 @@ async def _run_workers(
         _replay_unhandled_updates(dispatcher, bot, inbox),
         admin.report_rebuilds(bot, context.reindexing, context.archive),
         context.suggestions.run(),
+        _read_tokens_ahead(context.rag),
         WatchNotifier(bot, context).run(),
         run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),

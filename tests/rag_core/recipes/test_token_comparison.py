@@ -82,3 +82,16 @@ async def test_a_comparison_that_fails_is_not_tried_again(rag):
         extracted = await extract_from_hits(ASKED, plan, hits, rag, run)
         assert extracted.draft.sentences and not extracted.evidence.similarities
     assert [one.stage for one in run.shortfalls] == ["compare"]
+
+
+async def test_posts_that_were_read_ahead_are_not_read_by_a_question(rag, monkeypatch):
+    embedder = rag.dense.embedder
+    before = await embedder.compare(ASKED.text, TEXTS)
+    await embedder.read_ahead(["Another post.", *TEXTS])
+    read = []
+    network = embedder._networks[0]
+    monkeypatch.setattr(network, "embed_tokens", lambda text, kind: read.append(text) or embed(text, kind))
+    embed = type(network).embed_tokens.__get__(network)
+    after = await embedder.compare(ASKED.text, ["Another post.", *TEXTS])
+    assert read == [ASKED.text]
+    assert [one.post for one in after[1:]] == [one.post for one in before]

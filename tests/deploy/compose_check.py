@@ -1,9 +1,9 @@
 """`make compose-check`: deploy/compose.yaml by Docker Compose 2 on podman's socket, each service killed under load.
 
 COMPOSE names the program of Compose (default: docker-compose). Images that this machine has are used. For the others
-Debian's Prometheus and the llama-server that LLAMA_SERVER_BIN names stand in; what is not to be had is left out, and
-said. Posts come and people ask all the while, and each service is killed in turn. What readers see meanwhile is
-printed; anything lost, twice or stale in the end, and a service that does not come back, is an error.
+Debian's Prometheus and the programs that LLAMA_SERVER_BIN and QDRANT_BIN name stand in; what is not to be had is left
+out, and said. Posts come and people ask all the while, and each service is killed in turn. What readers see meanwhile
+is printed; anything lost, twice or stale in the end, and a service that does not come back, is an error.
 """
 
 from __future__ import annotations
@@ -57,6 +57,13 @@ RUN apt-get update && apt-get install -y --no-install-recommends curl libgomp1
 COPY llama-server /app/llama-server
 ENTRYPOINT ["/app/llama-server"]
 """
+_QDRANT = """FROM {base}
+WORKDIR /qdrant
+COPY qdrant /qdrant/qdrant
+RUN mkdir storage && chown -R 1000:1000 .
+USER 1000
+ENTRYPOINT ["./qdrant"]
+"""
 
 
 def find_images(folder: Path) -> dict[str, str]:
@@ -64,16 +71,15 @@ def find_images(folder: Path) -> dict[str, str]:
     named = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
     images = {"bot": "localhost/citegram:0.1.0"}
     print(f"bot        built in {build(ROOT, images['bot'], folder) / 60:.1f} minutes")
-    program, stand_ins = os.environ.get("LLAMA_SERVER_BIN"), {"prometheus": _PROMETHEUS}
-    if program:
-        stand_ins["llama"] = _LLAMA
+    stand_ins = {"prometheus": _PROMETHEUS, "llama": _LLAMA, "qdrant": _QDRANT}
+    programs = {"llama": ("llama-server", "LLAMA_SERVER_BIN"), "qdrant": ("qdrant", "QDRANT_BIN")}
     for name in _SERVICES[1:]:
         if subprocess.run(["podman", "image", "exists", named[name]["image"]], check=False).returncode == 0:
             images[name] = named[name]["image"]
-        elif name in stand_ins:
+        elif name in stand_ins and (name not in programs or os.environ.get(programs[name][1])):
             (context := folder / f"image-{name}").mkdir()
-            if name == "llama":
-                shutil.copy(str(program), context / "llama-server")
+            if name in programs:
+                shutil.copy(os.environ[programs[name][1]], context / programs[name][0])
             (context / "Dockerfile").write_text(stand_ins[name].format(base=find_base()))
             images[name] = f"localhost/citegram-check-{name}:1"
             build(context, images[name], folder, dockerfile=context / "Dockerfile")

@@ -17,7 +17,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from hashlib import blake2b
 
 from rag_core.context.evidence import check_citations, keep_current_citations, keep_current_passages
 from rag_core.conversation.memory import remember_answer, resolve_followup
@@ -54,7 +53,7 @@ from rag_core.writing.extract import asks_for_address, find_addresses
 from rag_core.writing.write import reflect_on_draft
 
 RECIPES = ("direct", "agent", "mapreduce", "council", "react")
-_SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
+_SWITCH_PREFIX = "recipe."  # before a recipe's name, in the stored choices of admins
 _ON, _OFF = "on", "off"
 _MAX_WAITING_QUESTIONS = 4  # with more, all are answered by `direct`
 
@@ -131,23 +130,14 @@ async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -
         if waiting > _MAX_WAITING_QUESTIONS:
             wanted, why, careful = DIRECT_RECIPE, "many wait", False
         elif wanted == AUTO_RECIPE:
+            wanted, why = DIRECT_RECIPE, f"{AGENT_RECIPE} is off"
             switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if rag.settings.agent.enabled else _OFF)
-            share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, 1.0))
-            wanted, why = DIRECT_RECIPE, "not for this chat"
-            shared = share >= 1 or is_chat_in_share(rag.archive.identity, question.chat, share)
-            if switch == _ON and shared:
-                # by the router's rules, the last reason of the plan
-                wanted, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
+            if switch == _ON and plan.reasons:  # by the router's rules, the last reason of the plan
+                wanted, _, why = plan.reasons[-1].partition(": ")
         if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
             wanted, why = DIRECT_RECIPE, f"{wanted} is off"
     run.note(recipe=wanted, why=why, length=len(question.text))
     return RecipeChoice(wanted, why, careful)
-
-
-def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
-    """Whether a chat is in this share (0-1) of all chats, by a hash; a greater share includes every smaller one."""
-    digest = blake2b(f"{identity} {chat}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) < share * 2**64
 
 
 def load_recipe(name: str) -> Callable[[Question, Plan, Engine, Run], Awaitable[Round]]:
@@ -275,23 +265,12 @@ async def _drop_unsupported(
     return kept
 
 
-async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
-    """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
-    chosen, switches = await load_choices(rag.archive), {}
-    for name in RECIPES:
-        if name != DIRECT_RECIPE:
-            on = chosen.get(_SWITCH_PREFIX + name)
-            default = 1.0 if on or rag.settings.agent.enabled else 0.0
-            share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT_RECIPE else 0.0
-            switches[name] = (on != _OFF, share)
-    return switches
+async def load_recipe_switches(rag: Engine) -> dict[str, bool]:
+    """Load whether each recipe but `direct` may be used."""
+    chosen = await load_choices(rag.archive)
+    return {name: chosen.get(_SWITCH_PREFIX + name) != _OFF for name in RECIPES if name != DIRECT_RECIPE}
 
 
 async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
     """Switch a recipe on or off, from the next question on. Raises ArchiveUnavailable."""
     await save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
-
-
-async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
-    """Set the share (0-1) of chats in which `auto` may choose a recipe, from the next question on."""
-    await save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")

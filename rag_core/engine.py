@@ -56,19 +56,18 @@ log = logging.getLogger(__name__)
 class Engine:
     """Archive, indexes, models, caches and settings that every stage may use.
 
-    Reranker and writer may be replaced while the bot runs: a run that already uses the old one finishes with
-    it. `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one
-    is compared with it; `expands_plan`: spelling is corrected, and aliases are added to it. A copy made by `replace`
-    has `caches` of its own, because other settings find other hits, and shares `boilerplate`, the repeated lines by
-    channel. `recipe` answers where the chat has chosen none; "auto" chooses by question and load. `budgets` to
-    `dense_weight` are no settings: deeper answers, evaluation and tests give others.
+    Reranker and writer may be replaced while the bot runs: a run that already uses the old one finishes with it.
+    `traced` is called with each finished run. `plan` is compared with the planner by rules; `expands_plan`: spelling is
+    corrected, and aliases are added. A copy made by `replace` has `caches` of its own, because other settings find
+    other hits, and shares `boilerplate`, the repeated lines by channel. `recipe` answers where the chat has chosen
+    none; "auto" chooses by question and load. `budgets` to `dense_weight` are no settings: deeper answers, evaluation
+    and tests give others.
     """
 
     settings: RagSettings
     archive: Archive
     lexical: LexicalIndex
     calibration: Calibration
-    plan: PlanFunction
     dense: DenseIndex | None = None
     next_embedder: ModelSpec | None = None  # its vectors are made beside those of `dense`, whose place it then takes
     reranker: Reranker | None = None
@@ -77,6 +76,7 @@ class Engine:
     without: tuple[Shortfall, ...] = ()  # components that could not be opened, reported with every answer
     traced: Callable[[Run], None] = lambda run: log.info("answered %s", run.line())
     expands_plan: bool = True
+    plan: PlanFunction | None = None
     recipe: str = "auto"
     show_results: bool = False  # each run keeps what its stages found, as texts, for the terminal that asked
     budgets: Budgets = field(default_factory=Budgets)
@@ -103,12 +103,6 @@ class Engine:
 T = TypeVar("T")
 
 
-def _plan_by_rules(question: Question, known: Mapping[int, Channel]) -> Plan:
-    from rag_core.planning.plan import plan_by_rules  # with the first question: most other commands plan none
-
-    return plan_by_rules(question, known)
-
-
 @asynccontextmanager
 async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncIterator[Engine]:
     """Open the archive and load the saved index; later posts are added by `ingest.indexer`.
@@ -122,7 +116,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         stack.push_async_callback(archive.close)
         lexical = await load_or_make_lexical_index(archive)
         wanted = apply_model_choices(settings, await load_choices(archive))
-        rag = Engine(settings, archive, lexical, Calibration.load(settings), _plan_by_rules)
+        rag = Engine(settings, archive, lexical, Calibration.load(settings))
         rag.budgets = Budgets(question=settings.question_s)
 
         async def close_models() -> None:  # those that are in use at the end

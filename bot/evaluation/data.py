@@ -34,6 +34,7 @@ from rag_core.engine import Engine, open_engine
 from rag_core.errors import ImportRefused, ModelUnavailable, translate_errors
 from rag_core.models.active_models import get_models_folder, select_embedder, select_model
 from rag_core.models.catalog import ModelRole
+from rag_core.planning.plan import plan_by_rules
 from rag_core.run import Run
 from rag_core.settings import DataSettings, RagSettings
 from rag_core.storage import channels, posts
@@ -261,7 +262,7 @@ class Variant:
             _require_model(rag.reranker, "reranker")
 
         def plan(question: Question, known: Mapping[int, Channel]) -> Plan:
-            planned = rag.plan(question, known) if self.plan == "on" else Plan((question.text,))
+            planned = plan_by_rules(question, known) if self.plan == "on" else Plan((question.text,))
             # Dense search alone: further queries search for words.
             return replace(planned, queries=planned.queries[:1], legs=HYBRID) if self.legs == "dense" else planned
 

@@ -36,7 +36,7 @@ from bot.views.keyboards import (
     split_rows,
 )
 from bot.views.text import cut_lines
-from rag_core.answer import RECIPES, load_recipe_switches, set_recipe_enabled, set_recipe_share
+from rag_core.answer import RECIPES, load_recipe_switches, set_recipe_enabled
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.llm.rates import REVIEW, fits_budgets
 from rag_core.storage import Archive, channels, readers
@@ -261,7 +261,6 @@ async def move_group_settings(context: AppContext, old: int, new: int) -> None:
 
 _READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT_RECIPE, "thorough": AGENT_RECIPE}
 _MESSAGE_FORMS = {"rich": True, "plain": False}  # as typed after /mode
-_AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 
 
 @router.message(ChatCommand("mode"), flags=TO_ASKER)
@@ -288,9 +287,9 @@ async def _on_mode(
     await message.answer(**(await _render_mode(context, message, words, reader)).as_kwargs())
 
 
-@router.callback_query(on_press("mode", "mode-form", "mode-on", "mode-off", "mode-share"))
+@router.callback_query(on_press("mode", "mode-form", "mode-on", "mode-off"))
 async def _press_mode(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
-    """Use a recipe or a form of messages here; admins also switch a recipe on or off, or choose its share of "auto"."""
+    """Use a recipe or a form of messages here; admins also switch a recipe on or off."""
     message, reader = pressed.message, pressed.from_user.id
     if not isinstance(message, Message):
         await pressed.answer()
@@ -305,9 +304,6 @@ async def _press_mode(pressed: CallbackQuery, callback_data: Press, context: App
         raise Refusal(words("mode-not-yours"))
     elif action in {"mode-on", "mode-off"} and name in RECIPES:
         await set_recipe_enabled(context.rag, name, on=action == "mode-on")
-    elif action == "mode-share" and name == AGENT_RECIPE and callback_data.number in _AGENT_SHARES:
-        await set_recipe_enabled(context.rag, AGENT_RECIPE, on=True)
-        await set_recipe_share(context.rag, AGENT_RECIPE, callback_data.number / 100)
     await redraw_message(pressed, await _render_mode(context, message, words, reader))
 
 
@@ -342,11 +338,11 @@ async def _render_mode(context: AppContext, message: Message, words: Translator,
     admin = reader in context.admins
     pinned = {now.recipe, *([REVIEW] if now.careful else [])}
     offered, slow = _list_offered_modes(context, admin=admin)
-    usable = [name for name in offered if name not in state or state[name][0]]
+    usable = [name for name in offered if state.get(name, True)]
     lines = [words("mode-now", mode=words("mode-name", recipe=now.recipe)), words("mode-about", recipe=now.recipe)]
     if now.careful:
         lines.append(words("mode-careful-on"))
-    if now.recipe in state and not state[now.recipe][0]:
+    if not state.get(now.recipe, True):
         lines.append(words("mode-off-now"))
     rich = await readers.is_rich_chat(context.archive, message.chat.id)
     lines.append(words("mode-form", rich="yes" if rich else "no"))
@@ -360,13 +356,7 @@ async def _render_mode(context: AppContext, message: Message, words: Translator,
     if admin and message.chat.type == "private":
         for name in offered:
             if name in state:
-                on = state[name][0]
+                on = state[name]
                 label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
                 rows.append(make_row(label, "mode-off" if on else "mode-on", name))
-        on, share = state[AGENT_RECIPE]
-        shares: list[LabelledPress] = []
-        for percent in _AGENT_SHARES if on else ():
-            tick = "✓ " if round(100 * share) == percent else ""
-            shares += make_row(tick + words("mode-share", percent=percent), "mode-share", AGENT_RECIPE, percent)
-        rows.append(shares)
     return View(Text("\n".join(lines)), buttons=build_keyboard(*rows))

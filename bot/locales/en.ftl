@@ -125,7 +125,6 @@ nearest = Similar posts:
 
 shortfall = { $stage ->
     [plan] I searched for your question as you wrote it.
-    [rewrite] I tried fewer ways of asking than usual.
     [search] Part of the search failed, so something may be missing.
     [dense] I searched by words only: the search by meaning is down.
     [dense-late] I searched by words only: the search by meaning was not ready in time.
@@ -1067,7 +1066,6 @@ mode-unknown = I do not know this way of answering. Write /mode and one of these
 mode-not-yours = Only an admin can change this here.
 mode-switch-on = Switch on for everyone: { $mode }
 mode-switch-off = Switch off for everyone: { $mode }
-mode-share = { $percent } % of chats
 mode-form = { $rich ->
     [yes] My answers have footnotes and tables. Old Telegram apps do not show such messages.
    *[no] My answers are ordinary messages.

@@ -314,20 +314,6 @@ class DateReader(TokenReader):
             return None
         return self._inside(i, at + 1, lambda box: resolve_part(part, box), depth)
 
-    def _week_of(self, i: int, depth: int) -> DateMatch | None:
-        """Week that begins on a date, or a numbered week: week of May 3, w/c 4 Feb, week 12 of 2024."""
-        start, i = i, self.skip(i, "the")
-        words = tuple(self.word(n) for n in range(i, i + 3))
-        starting = words[0] == "week" and words[1] in {"of", "commencing", "beginning", "starting"}
-        if starting or words == ("w", "/", "c"):
-            first = self.parse_date(self.skip(i + (2 if starting else 3), "the"), depth + 1)
-            return first and self._units_after(start, first, 1, "week")
-        if self.word(i) != "week" or self.kind(i + 1) != "number" or not 1 <= self.value(i + 1) <= 53:
-            return None
-        n, (y, end) = self.value(i + 1), self._trailing_year(i + 2)
-        # the first week of a year is that of its 4th of January
-        return self.match(start, end, lambda today: build_unit_range("week", date(y or today.year, 1, 4), n - 1))
-
     def _relative_day(self, i: int, depth: int) -> DateMatch | None:
         """Day counted from today: yesterday, the day before yesterday, вчера вечером, this morning, last night."""
         if self.kind(i) == "moment" or self.word(i) == "tonight":  # "from 2023 until now"
@@ -489,22 +475,10 @@ class DateReader(TokenReader):
         elif words in {("before", "today"), ("before", "now"), ("from", "now")}:
             end, sign = end + 2, 1 if words[0] == "from" else -1
         if not sign and not (future and (count or self.word(start) == "через")):
-            if not count or self.word(end) not in {"starting", "beginning", "начиная"}:
-                return None
-            one = self.parse_date(self.skip(end + 1, "from", "on", "с", "the"), depth + 1)
-            return one and self._units_after(i, one, n, name)  # "two weeks starting May 20th"
+            return None
         shift = (sign or 1) * n
         return self.match(start, end, lambda today: build_day_range(add_units(shift, name, today)),
                           slack=_SLACK_DAYS.get(name, 0))  # fmt: skip
-
-    def _units_after(self, i: int, first: DateMatch, n: int, name: str) -> DateMatch:
-        """Units from the first day of another date on."""
-
-        def read(today: date) -> DateRange | None:
-            box = first.read(today)
-            return DateRange(box.since, add_units(n, name, box.since)) if box else None
-
-        return self.match(i, first.end, read)
 
     def _latest_unit(self, i: int, depth: int) -> DateMatch | None:
         """Unit up to now: за неделю, "digest for the week", "итоги года"."""
@@ -540,9 +514,9 @@ _WAYS: dict[str, tuple[Callable[[DateReader, int, int], DateMatch | None], ...]]
     **dict.fromkeys(("in", "через", "half a year"), (_R._counted,)),
     "short year": (_R._calendar_date, _R._quarter, _R._year), "season": (_R._season,), "weekend": (_R._weekend,),
     "quarter": (_R._quarter,), "roman": (_R._quarter, _R._decade), "decade": (_R._nth, _R._decade),
-    "part": (_R._directed, _R._part), "holiday": (_R._holiday,), "за": (_R._latest_unit,), "week start": (_R._week_of,),
+    "part": (_R._directed, _R._part), "holiday": (_R._holiday,), "за": (_R._latest_unit,),
     "direction": (_R._relative_day, _R._directed, _R._nth),
-    "unit": (_R._relative_day, _R._fixed_phrase, _R._counted, _R._latest_unit, _R._year, _R._week_of),
-    "the": (_R._relative_day, _R._fixed_phrase, _R._directed, _R._latest_unit, _R._part, _R._weekend, _R._week_of,
+    "unit": (_R._relative_day, _R._fixed_phrase, _R._counted, _R._latest_unit, _R._year),
+    "the": (_R._relative_day, _R._fixed_phrase, _R._directed, _R._latest_unit, _R._part, _R._weekend,
             *_NUMBER_WAYS),
 }  # fmt: skip

@@ -136,7 +136,6 @@ _OTHER_WORDS: dict[tuple[str, object], str] = {
     ("clock", "night"): "night ночью ночь",
     ("ago", None): "ago back назад",
     ("numbers of a month", None): "числа число числах числам",
-    ("week start", None): "w",
     ("moment", None): "now present",
     ("new year", None): "new нового новым",
     ("other", None): "other",

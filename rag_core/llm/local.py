@@ -315,7 +315,7 @@ PrefixLister = Callable[[TokenRates], Sequence[Prompt]]
 class LocalModel:
     """`LanguageModel` of one GGUF (`path`) in a worker process; see `open_local_model`."""
 
-    grammars, bare_verdicts = True, False
+    grammars = True
 
     def __init__(
         self, path: Path, settings: LlmSettings, name: str, patience: float, data: Path | None, prefixes: PrefixLister

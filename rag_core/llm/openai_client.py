@@ -298,19 +298,16 @@ class LlmServer:
 
 
 _CHAT_PATH = "/v1/chat/completions"
-# Log odds for a bare word without logprobs: it says which is likelier, not by how much (e^2, seven to one).
-_BARE_VERDICT_LOG_ODDS = 2.0
 _CHARS_PER_TOKEN = 3  # between English (4 to 5) and Russian (2 to 3) with today's vocabularies
 
 
 @dataclass(slots=True)
 class ServerInfo:
-    """Detected properties of a server; `bare_verdicts`: it gives no logprobs."""
+    """Detected properties of a server."""
 
     dialect: ServerDialect
     model: str
     context: int
-    bare_verdicts: bool = False
 
 
 class RemoteSession:
@@ -375,33 +372,14 @@ class RemoteSession:
         yield Generation("".join(pieces), reason, figures)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        """Log odds from the first token's top logprobs; without logprobs a bare word is +-2 (`bare_verdicts`)."""
+        """Log odds from the first token's top logprobs. Raises GenerationFailed, also for a server that gives none."""
         assert not self._left, "the turn is over"
-        met = self._met
-        if not met.bare_verdicts:
-            one = build_request_body(met.dialect, met.model, prompt, DecodingParams(1, temperature=0.0))
-            try:
-                wanted = one | {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
-                reply = await self._server.ask(_CHAT_PATH, wanted, generates=True)
-            except ServerRefused as exc:
-                if "logprobs" not in exc.said:
-                    raise
-            else:
-                if (log_odds := compute_log_odds(reply, yes, no)) is not None:
-                    return log_odds
-            met.bare_verdicts = True
-        if met.dialect is ServerDialect.VLLM:
-            constraint: dict[str, Any] = {"structured_outputs": {"choice": [yes, no]}}
-        else:
-            constraint = build_reply_constraint(met.dialect, f'root ::= "{yes}" | "{no}"', None)
-        asked = build_request_body(met.dialect, met.model, prompt, DecodingParams(8, temperature=0.0))
-        reply = await self._server.ask(_CHAT_PATH, asked | constraint, generates=True)
-        with suppress(LookupError, TypeError):
-            verdict = str(reply["choices"][0]["message"]["content"]).strip().casefold()
-            for word, odds in ((yes, _BARE_VERDICT_LOG_ODDS), (no, -_BARE_VERDICT_LOG_ODDS)):
-                if verdict.startswith(word.casefold()):
-                    return odds
-        raise GenerationFailed(f"The model of {self._server.place} says neither yes nor no: use one that can judge.")
+        one = build_request_body(self._met.dialect, self._met.model, prompt, DecodingParams(1, temperature=0.0))
+        wanted = one | {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
+        reply = await self._server.ask(_CHAT_PATH, wanted, generates=True)
+        if (log_odds := compute_log_odds(reply, yes, no)) is None:
+            raise GenerationFailed(f"{self._server.place} gives no log-probabilities: its model judges nothing.")
+        return log_odds
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text by the server; where it cannot, estimate a third of the characters."""
@@ -489,11 +467,6 @@ class RemoteModel:
     def grammars(self) -> bool:
         """Whether the server is known to be llama.cpp's; replies of others must be validated."""
         return self._met is not None and self._met.dialect.gbnf
-
-    @property
-    def bare_verdicts(self) -> bool:
-        """Whether `odds` knows only which word is likelier, because the server gives no logprobs."""
-        return self._met is not None and self._met.bare_verdicts
 
     @property
     def waiting(self) -> int:

@@ -178,10 +178,6 @@ class LanguageModel(Protocol):
         """Whether text generated under a grammar always obeys it."""
 
     @property
-    def bare_verdicts(self) -> bool:
-        """Whether `odds` knows only which word is likelier, not by how much. Known after its first call."""
-
-    @property
     def rates(self) -> TokenRates | None:
         """Measured rates; None where they are not known, as of a server: then nothing is left out for its time."""
 

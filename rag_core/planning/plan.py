@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rag_core.caches import make_plan_key
 from rag_core.dates import Period, parse_coming_period, parse_period
+from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable
 from rag_core.llm.rates import plans_in_keywords
 from rag_core.planning import intents
@@ -38,9 +39,6 @@ from rag_core.text.numbers import compile_pattern
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import stem, tokenize
 from rag_core.types import DENSE_FIRST, HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
-
-if TYPE_CHECKING:
-    from rag_core.engine import Engine
 
 MAX_PARTS = 4
 MAX_QUESTION_LENGTH = 400  # characters: a longer text is pasted, not asked
@@ -293,7 +291,7 @@ async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int,
 
     Without these where the lexical index is down: the search that follows reports it.
     """
-    asking, readable = extract_asking_stems(question.text), question.viewer.channels
+    asking, readable, plan = extract_asking_stems(question.text), question.viewer.channels, rag.plan or plan_by_rules
     is_english_word = rag.dense.embedder.has_word if rag.dense else None
 
     def asks(word: str) -> bool:
@@ -302,15 +300,15 @@ async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int,
     def plan_corrected() -> Plan:
         frequency = rag.lexical.statistics(readable).frequency
         text, read_as = correct_spelling(question.text, rag.lexical.list_vocabulary, frequency, asks, is_english_word)
-        return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
+        return replace(plan(replace(question, text=text), known), read_as=read_as)
 
     try:
         if not rag.expands_plan:
-            return await asyncio.to_thread(rag.plan, question, known)
-        plan = await asyncio.to_thread(plan_corrected)  # in a thread: a long question takes the rules 20 ms
-        if not plan.queries:
-            return plan
-        asked = frozenset(tokenize(plan.queries[0]))
+            return await asyncio.to_thread(plan, question, known)
+        made = await asyncio.to_thread(plan_corrected)  # in a thread: a long question takes the rules 20 ms
+        if not made.queries:
+            return made
+        asked = frozenset(tokenize(made.queries[0]))
         own = [
             (term, other)
             for _, word, meaning in await list_synonyms(rag.archive, readable)
@@ -319,10 +317,10 @@ async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int,
             if asked.issuperset(tokenize(one))
             for other in tokenize(another)
         ]
-        spelt = list_names_in_other_script(plan.queries[0], rag.lexical.statistics(readable).frequency)
-        return replace(plan, aliases=tuple(dict.fromkeys((*own, *spelt)))[:_MAX_ALIASES])
+        spelt = list_names_in_other_script(made.queries[0], rag.lexical.statistics(readable).frequency)
+        return replace(made, aliases=tuple(dict.fromkeys((*own, *spelt)))[:_MAX_ALIASES])
     except IndexUnavailable:
-        return await asyncio.to_thread(rag.plan, question, known)
+        return await asyncio.to_thread(plan, question, known)
 
 
 async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool = True) -> Plan:

@@ -78,7 +78,7 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
         known = any(_is_said(word, one) for one in around)
         for mine in _list_places(word, claim):
             for other in theirs:
-                if _is_replaced(mine, other, claim, strictly=known):
+                if _is_replaced(mine, other, strictly=known):
                     return f"{word.low} ≠ {other.word.low}"
     if spare and len(missing) == len(
         things
@@ -173,10 +173,10 @@ def _list_places(word: Word, facts: SentenceFacts) -> Iterator[_Place]:
             last, n = words[n], n + side
 
 
-def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly: bool) -> bool:
+def _is_replaced(mine: _Place, other: _Place, *, strictly: bool) -> bool:
     """Check whether two different words stand in the same place, beside the same word."""
     named, other_named = (place.word.capital and not place.word.opens for place in (mine, other))
-    if _is_value(mine, claim) or named != other_named:  # "бассейн" may be «Щука»
+    if named != other_named:  # "бассейн" may be «Щука»
         return False
     if mine.anchor.stem != other.anchor.stem:  # "по самбо тренируются" and "тренировки по дзюдо"
         alike = measure_stem_similarity(mine.anchor.stem, (other.anchor.stem,)) > 0
@@ -193,18 +193,6 @@ def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly:
         return False
     plain = not (named or other_named or mine.word.low.isascii() or other.word.low.isascii())
     return not plain or read_word(mine.word.low)[0].part == read_word(other.word.low)[0].part
-
-
-def _is_value(mine: _Place, claim: SentenceFacts) -> bool:
-    """Check for a name that the claim says of its thing, as who leads it; it is compared as a name."""
-    strong = {name.word.start for name in claim.names if not name.weak}
-    if mine.word.start not in strong:
-        return False
-    if is_predicate_verb(mine.anchor):
-        return True
-    beside = (one for one in claim.names if one.word is not mine.word)
-    full = any(-1 <= one.word.start - mine.word.end <= 1 or -1 <= mine.word.start - one.word.end <= 1 for one in beside)
-    return full and mine.anchor.start in strong
 
 
 def _agrees(word: Word, noun: Word) -> bool:

@@ -50,7 +50,6 @@ from rag_core.types import (
     PostKey,
     Question,
     Sentence,
-    Shortfall,
     Viewer,
 )
 from rag_core.verification import Claim, Label, Support, Verdict, Verification
@@ -431,7 +430,6 @@ def _shorten_quote(citation: Citation) -> Citation:
 _SUPPORT_THRESHOLD, _MAX_LIKELIHOOD = 0.5, 0.99
 _UNDECIDED = 0.2  # likelihood from which the LLM judge is asked of what no other cue decides
 _JUDGE_WEIGHT = 0.5  # weight of its log odds: small models are overconfident
-_BARE_VERDICTS = "The model only says yes or no, not how sure it is: use a server that tells log-probabilities."
 
 
 async def assess_passages(
@@ -451,8 +449,6 @@ async def assess_passages(
         return supports
     judging = judge_support(claim, [passages[n] for n in open_ones], run, rag.writer)
     odds = await run.attempt(Stage.JUDGE, judging, list[float])
-    if odds and rag.writer.bare_verdicts:
-        run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))
     for n, more in zip(open_ones, odds, strict=False):
         z = math.log(supports[n].likely / (1 - supports[n].likely)) + _JUDGE_WEIGHT * more
         likely = min(_MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))

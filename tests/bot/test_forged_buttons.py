@@ -20,7 +20,7 @@ ACTIONS = (*keyboards.ANSWER_ACTIONS, *"""
     channel channel-public channel-pause channel-resume channel-guarded-in channel-bindable channel-remove
     channel-remove-yes channel-leave channel-history channels delete delete-not forget forget-not grant grant-cancel
     group-bind group-channels group-cited group-lang group-unbind history-begin history-cancel history-undo mode
-    mode-off mode-share model model-pull pin-ask pin-nearest pin-off privacy quote reindex reindex-choose reindex-one
+    mode-off model model-pull pin-ask pin-nearest pin-off privacy quote reindex reindex-choose reindex-one
     reindex-stop revoke search search-page settings stop suggestion watch-mute watch-stop zone no-such-action
 """.split())  # fmt: skip
 

@@ -31,6 +31,7 @@ from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.llm.protocol import DecodingParams, Prompt
 from rag_core.models.catalog import ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
+from rag_core.planning.plan import plan_by_rules
 from rag_core.recipe_steps import search_and_extract
 from rag_core.run import Budgets, Run, Stage
 from rag_core.settings import DataSettings, LlmSettings, ModelSettings, RagSettings
@@ -79,7 +80,7 @@ async def write_answers(model: LocalModel, expect: Callable[[bool, str], None]) 
             for text in ASKED:
                 question = Question(text, "en" if text.isascii() else "ru", datetime(2026, 9, 1, tzinfo=UTC), viewer)
                 run, started = Run(rag.budgets, "model-check", results=[]), time.perf_counter()
-                plan = rag.plan(question, await channels.load_channels(rag.archive))
+                plan = plan_by_rules(question, await channels.load_channels(rag.archive))
                 evidence = (await search_and_extract(question, plan, rag, run)).evidence
                 try:
                     draft = await run.require(Stage.WRITE, write_draft(question, evidence, rag, run))

@@ -19,6 +19,7 @@ from rag_core.index.vector_store import VectorPoint
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
+from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run
 from rag_core.storage import visible_posts
@@ -178,7 +179,7 @@ async def test_a_secret_told_to_an_insider_stays_unknown_to_an_outsider(library,
             assert ("canary-4711" in shown or "2 posts" in shown) == (library.safe in see), question
             # nor does it come to the stages behind the search, which look once more at who may read what
             asked, run = library.question(question, see=see), Run(library.rag.budgets, "test")
-            hits = await search_passages(library.rag.plan(asked, {}), asked, library.rag, run)
+            hits = await search_passages(plan_by_rules(asked, {}), asked, library.rag, run)
             assert (library.safe in {hit.passage.key.chat_id for hit in hits}) == (library.safe in see), question
 
 

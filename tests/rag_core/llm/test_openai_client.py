@@ -138,7 +138,6 @@ async def test_a_real_server_counts_tells_odds_and_is_measured(real):
             assert none < short
             assert len(await seat.count(["half \ud83d"])) == 1
         rates = await model.measure_speed()
-        assert not model.bare_verdicts
         assert min(rates.prefill, rates.decode) > 1
 
 
@@ -383,21 +382,14 @@ async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_p
         assert (most, model.waiting, places) == (2, 0, [1, 0])
 
 
-async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong):
+async def test_a_server_that_tells_no_probabilities_judges_nothing(wrong):
     async def does(request, asked):
-        if "logprobs" in asked:
-            return web.json_response({"error": {"message": "logprobs needs logits_all"}}, status=500)
         return web.json_response({"choices": [{"message": {"content": "No, it does not"}}]})
 
     wrong.answer = does
     async with opened(wrong.url) as model, model.turn(1) as seat:
-        assert await seat.odds(ASK, "yes", "no") == -2.0
-        assert model.bare_verdicts
-        asked = len(wrong.asked)
-        assert await seat.odds(ASK, "no", "yes") == 2.0
-        assert len(wrong.asked) == asked + 1  # it is not asked for probabilities again
-        with pytest.raises(GenerationFailed, match="neither yes nor no"):
-            await seat.odds(ASK, "да", "нет")
+        with pytest.raises(GenerationFailed, match="gives no log-probabilities"):
+            await seat.odds(ASK, "yes", "no")
         assert await seat.count(["", "abc", "abcd"]) == [0, 1, 2]  # estimated
 
 

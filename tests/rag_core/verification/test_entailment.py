@@ -20,10 +20,8 @@ def passage(text, number=1):
     return Passage(PostKey(-1001, number), 0, "Harbour News", text, 0, len(text), datetime(2025, 3, 4, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("bare", [False, True])
-async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_without(library, bare):
+async def test_a_model_is_asked_where_words_decide_nothing(library):
     model = FakeLlm(odds_of=lambda prompt: 2.0)
-    model.bare_verdicts = bare
     rag, claim = replace(library.rag, writer=model), Claim("The lighthouse keeper sells honey", "en")
     run = Run(rag.budgets, "verify")
     async with run.stage("verify"):
@@ -34,8 +32,7 @@ async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_withou
             claim, [passage("The lighthouse keeper sells honey.")], EVERYBODY, rag, run
         )  # words decide: nobody is asked
     assert (found.label, found.layer) == (Label.SUPPORTED, "judge")
-    assert [shortfall.stage for shortfall in run.shortfalls] == ["judge"] * bare
-    assert "log-probabilities" in repr(run.shortfalls) or not bare
+    assert not run.shortfalls
 
 
 @pytest.mark.parametrize("fault", ["hung", "dead", "too slow"])
@@ -47,18 +44,6 @@ async def test_a_model_that_fails_or_is_too_slow_leaves_the_verdict_of_without(l
     found = await verify_text(question, replace(library.rag, budgets=quick, writer=FaultyLlm(fault)))
     assert found.verdicts == without.verdicts
     assert [one.stage for one in found.shortfalls] == ([] if fault == "too slow" else ["judge"])
-
-
-async def test_what_was_judged_without_probabilities_is_said_once_and_not_remembered(library, make_post):
-    model = FakeLlm(odds_of=lambda prompt: 2.0)
-    model.bare_verdicts = True
-    library.rag = replace(library.rag, writer=model)
-    await library.keep(make_post(60, "The keeper of the lighthouse has honey from his bees.", chat=library.harbour))
-    for _ in range(2):
-        found = await verify_text(
-            library.question("The lighthouse keeper sells honey. Honey comes from bees."), library.rag
-        )
-        assert [shortfall.stage for shortfall in found.shortfalls] == ["judge"]
 
 
 async def passages(library):

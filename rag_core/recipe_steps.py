@@ -11,8 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rag_core.context.conflicts import add_conflicting_post, find_successor
-from rag_core.context.evidence import compose_evidence, gather_evidence
+from rag_core.context.evidence import add_conflicting_post, compose_evidence, find_successor, gather_evidence
 from rag_core.engine import Engine
 from rag_core.errors import RecipeFailed, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt

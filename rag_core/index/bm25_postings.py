@@ -115,15 +115,7 @@ ScoreArray = NDArray[np.float64]
 
 _FIRST_STEP_ROWS, _STEP_GROWTH = 1024, 8  # rows of the first step, and the growth factor of each further step
 
-_thread_buffers = threading.local()
-
-
-def get_zeroed_scores(size: int) -> ScoreArray:
-    """Score buffer of this thread, all zero; the caller zeroes it again. New memory would cost more than the query."""
-    scores: ScoreArray | None = getattr(_thread_buffers, "scores", None)
-    if scores is None or len(scores) < size:
-        scores = _thread_buffers.scores = np.zeros(size * 5 // 4 + 1024)
-    return scores
+_thread_buffers = threading.local()  # a zeroed score buffer for each thread: new memory would cost more than the query
 
 
 def select_top_docs(
@@ -376,10 +368,19 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         read = {word: postings for word in words if (postings := self._postings(word, snapshot))[2]}
         # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
         docs = np.concatenate([_NO_DOC_IDS, *(docs for docs, _, _ in read.values())])
-        worth = self._saturate(docs, np.concatenate([_NO_COUNTS, *(tfs for _, tfs, _ in read.values())]), snapshot)
+        # term frequencies, weighed against the lengths of their documents: BM25 without idf
+        tfs = np.concatenate([_NO_COUNTS, *(tfs for _, tfs, _ in read.values())])
+        worth = (tfs & _MAX_FREQUENCY).astype(np.float64)
+        norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
+        norm += self.k1 * (1 - self.b)
+        norm += worth
+        worth /= norm
         ends = np.cumsum([len(docs) for docs, _, _ in read.values()]).tolist()
         spans = dict(zip(read, map(slice, [0, *ends], ends), strict=True))
-        scores, results = get_zeroed_scores(snapshot.size), []
+        scores: ScoreArray | None = getattr(_thread_buffers, "scores", None)
+        if scores is None or len(scores) < snapshot.size:
+            scores = _thread_buffers.scores = np.zeros(snapshot.size * 5 // 4 + 1024)
+        results = []
         for query in queries:
             groups = []  # for each term the least document frequency, and the spans of its variants with their factors
             for word, times in Counter(query).items():
@@ -413,15 +414,6 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             finally:
                 scores[rows] = 0.0
         return results
-
-    def _saturate(self, docs: DocIdArray, tfs: CountArray, snapshot: IndexSnapshot) -> ScoreArray:
-        """Weigh term frequencies against the lengths of their documents: BM25 without idf."""
-        worth = (tfs & _MAX_FREQUENCY).astype(np.float64)
-        norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
-        norm += self.k1 * (1 - self.b)
-        norm += worth
-        worth /= norm
-        return worth
 
     def get_scores(self, query: Sequence[str]) -> ScoreArray:
         """Compute the score of every document, 0 for deleted ones, like the parent's method of this name."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,31 +154,6 @@ class PassageTable:
         """Copy with new document numbers, without the documents whose number is -1."""
         kept = numbers >= 0
         return PassageTable(self.chats, {name: column[: len(numbers)][kept] for name, column in self.columns.items()})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PassageList(Sequence[PassageRef]):
-    """Passage references of documents, made when they are looked at: a count of 100,000 posts shows five of them."""
-
-    places: PassageTable
-    docs: DocIdArray
-
-    def __len__(self) -> int:
-        return len(self.docs)
-
-    @overload
-    def __getitem__(self, at: int) -> PassageRef: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> PassageList: ...
-
-    def __getitem__(self, at: int | slice) -> PassageRef | PassageList:
-        if isinstance(at, slice):
-            return PassageList(self.places, self.docs[at])
-        return self.places.at(self.docs[[at]])[0]
-
-    def __iter__(self) -> Iterator[PassageRef]:
-        return iter(self.places.at(self.docs))
 
 
 _FILE_FORMAT = 3
@@ -334,7 +309,7 @@ class LexicalIndex:
             docs = np.union1d(docs, now.postings.matching(way, allowed))
         return now.places.at(now.places.oldest_first(docs))
 
-    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef]:
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> list[PassageRef]:
         """List every post with all the terms in its text, by its first passage that has them, oldest first."""
         now = self._now
         allowed = now.places.allowed(only)
@@ -349,7 +324,7 @@ class LexicalIndex:
             others = np.flatnonzero(~found)  # posts that may have the term in another passage
             found[others] = np.isin(numbers[others], now.places.number_posts(own)) if len(others) else False
             docs, numbers = docs[found], numbers[found]
-        return PassageList(now.places, docs)
+        return now.places.at(docs)
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """List the first passage of every post that the filter allows, oldest first."""

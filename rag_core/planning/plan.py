@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,15 +24,14 @@ from rag_core.planning.queries import (
     MAX_QUERIES,
     MIN_QUERIES,
     QUESTION_WORDS,
+    correct_spelling,
     extract_phrases,
     generate_query_variants,
     rewrite_as_statement,
     sanitize_query,
 )
-from rag_core.planning.spelling_correction import correct_spelling
 from rag_core.run import Run, Stage
-from rag_core.storage import channels
-from rag_core.storage.channels import list_synonyms
+from rag_core.storage.channels import Synonym, load_channels_and_synonyms
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.numbers import compile_pattern
@@ -286,41 +285,44 @@ def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str 
 _MAX_ALIASES = 12
 
 
-async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
+async def plan_with_spelling_and_aliases(
+    question: Question, known: Mapping[int, Channel], synonyms: Sequence[Synonym], rag: Engine
+) -> Plan:
     """Plan by rules, with spelling corrected by the words of the posts, synonyms of the channels, names in both scripts.
 
     Without these where the lexical index is down: the search that follows reports it.
     """
-    asking, readable, plan = extract_asking_stems(question.text), question.viewer.channels, rag.plan or plan_by_rules
+    asking, plan = extract_asking_stems(question.text), rag.plan or plan_by_rules
     is_english_word = rag.dense.embedder.has_word if rag.dense else None
 
     def asks(word: str) -> bool:
         return bool(compile_pattern(intents.REQUEST_WORDS).fullmatch(word)) or stem(word) in asking
 
     def plan_corrected() -> Plan:
-        frequency = rag.lexical.statistics(readable).frequency
+        frequency = rag.lexical.statistics(question.viewer.channels).frequency
         text, read_as = correct_spelling(question.text, rag.lexical.list_vocabulary, frequency, asks, is_english_word)
-        return replace(plan(replace(question, text=text), known), read_as=read_as)
-
-    try:
-        if not rag.expands_plan:
-            return await asyncio.to_thread(plan, question, known)
-        made = await asyncio.to_thread(plan_corrected)  # in a thread: a long question takes the rules 20 ms
+        made = replace(plan(replace(question, text=text), known), read_as=read_as)
         if not made.queries:
             return made
         asked = frozenset(tokenize(made.queries[0]))
         own = [
             (term, other)
-            for _, word, meaning in await list_synonyms(rag.archive, readable)
+            for chat, word, meaning in synonyms
+            if chat in question.viewer.channels
             for one, another in ((word, meaning), (meaning, word))
             for term in tokenize(one)[:1]
             if asked.issuperset(tokenize(one))
             for other in tokenize(another)
         ]
-        spelt = list_names_in_other_script(made.queries[0], rag.lexical.statistics(readable).frequency)
+        spelt = list_names_in_other_script(made.queries[0], frequency)
         return replace(made, aliases=tuple(dict.fromkeys((*own, *spelt)))[:_MAX_ALIASES])
-    except IndexUnavailable:
-        return await asyncio.to_thread(plan, question, known)
+
+    if rag.expands_plan:
+        try:
+            return await asyncio.to_thread(plan_corrected)  # in a thread: a long question takes the rules 20 ms
+        except IndexUnavailable:
+            pass
+    return await asyncio.to_thread(plan, question, known)
 
 
 async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool = True) -> Plan:
@@ -329,12 +331,12 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
     `by_model` False: the plan of the rules, which a model does not extend. The time of the model is not part of the
     stage's budget. A plan that the model should have extended but did not is not cached.
     """
-    known = await channels.load_channels(rag.archive)
+    known, synonyms = await load_channels_and_synonyms(rag.archive)
     key, version, before = (by_model, make_plan_key(question, known)), rag.version_of_posts, len(run.shortfalls)
     plan = rag.caches.plans.get(key, version)
     run.note(cache_hit=float(plan is not None))
     if plan is None:
-        plan = await plan_with_spelling_and_aliases(question, known, rag)
+        plan = await plan_with_spelling_and_aliases(question, known, synonyms, rag)
         # the recipe for small models makes 2 + N calls at most, and one that understood a follow-up was its first
         small = run.recipe == "mapreduce"
         spent = small and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
@@ -351,7 +353,8 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
                         plan = await llm_planner.plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and not busy:
             rag.caches.plans.store(key, version, plan)
-    run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
+    if run.results is not None:
+        run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
     return plan
 
 

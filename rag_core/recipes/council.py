@@ -34,6 +34,7 @@ from rag_core.recipe_steps import (
 )
 from rag_core.retrieval.search import format_hit, search_passages
 from rag_core.run import LlmCosts, Run, Stage
+from rag_core.storage.channels import load_channels_and_synonyms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Source
 from rag_core.verification.judge import judge_relevance
@@ -82,7 +83,8 @@ async def run_council(question: Question, plan: Plan, rag: Engine, run: Run) -> 
         async def search_part(part: Question = part, evidence: Evidence = evidence) -> Evidence:
             """Search within the filters of the plan; new posts only, numbered after the known ones."""
             async with run.use_separate_budgets():
-                own = await plan_with_spelling_and_aliases(part, {}, rag)
+                _, synonyms = await load_channels_and_synonyms(rag.archive)
+                own = await plan_with_spelling_and_aliases(part, {}, synonyms, rag)
                 search = replace(
                     own,
                     since=plan.since or own.since,

@@ -29,7 +29,7 @@ from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_
 from rag_core.retrieval.fusion import LEXICAL, fuse_rankings
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run, Span
-from rag_core.storage.channels import load_channels
+from rag_core.storage.channels import load_channels, load_channels_and_synonyms
 from rag_core.storage.posts import fetch_passages
 from rag_core.types import Draft, Hit, Kind, Passage, PassageRef, Plan, Question, SearchFilter, Shortfall
 
@@ -126,11 +126,11 @@ async def search_posts(
     limit: PostCount = 5,
 ) -> ToolData:
     """Search posts for each query and fuse the rankings by reciprocal rank, best first."""
-    known = await load_channels(context.rag.archive)
+    known, synonyms = await load_channels_and_synonyms(context.rag.archive)
     by_place, rankings = dict[PassageRef, Hit](), []
     for query in dict.fromkeys(queries):
         question = replace(context.question, text=query)
-        plan = await plan_with_spelling_and_aliases(question, known, context.rag)
+        plan = await plan_with_spelling_and_aliases(question, known, synonyms, context.rag)
         plan = await context.limit_plan(plan if plan.queries else build_bare_plan(question), channels, since, until)
         hits = await search_passages(plan, question, context.rag, context.run)
         rankings.append([hit.passage.ref for hit in hits])

@@ -311,10 +311,15 @@ async def remove_synonym(archive: Archive, synonym: Synonym) -> bool:
     return await archive.execute(sql, synonym) > 0
 
 
+async def load_channels_and_synonyms(archive: Archive) -> tuple[dict[int, Channel], list[Synonym]]:
+    """Load all channels by chat id, and the synonyms of all channels in alphabetical order, in one read."""
+    sql = "SELECT chat_id, word, meaning FROM channel_synonyms ORDER BY word, meaning, chat_id"
+    return await archive.read(lambda rows: (read_channels(rows), [Synonym(*row) for row in rows.execute(sql)]))
+
+
 async def list_synonyms(archive: Archive, channels: Collection[int]) -> list[Synonym]:
     """List the synonyms of these channels, in alphabetical order."""
-    rows = await archive.rows("SELECT chat_id, word, meaning FROM channel_synonyms ORDER BY word, meaning, chat_id")
-    return [synonym for row in rows if (synonym := Synonym(*row)).chat_id in channels]
+    return [one for one in (await load_channels_and_synonyms(archive))[1] if one.chat_id in channels]
 
 
 async def pin_answer(archive: Archive, asked: str, post: PostKey, by: int) -> None:

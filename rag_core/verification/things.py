@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from rag_core.planning.spelling_correction import is_misspelt
+from rag_core.planning.queries import is_misspelt
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.tokens import measure_stem_similarity, read_word
 from rag_core.verification.comparison import (
@@ -54,7 +54,7 @@ class _Place(NamedTuple):
     @property
     def is_attribute(self) -> bool:
         """Whether the word describes the one beside it: "школьный автобус", "урок гитары", "вход для гостей"."""
-        return self.side == -1 or (self.adjoins and _agrees(self.word, self.anchor))
+        return self.side == -1 or self.adjoins
 
     @property
     def is_distinction(self) -> bool:
@@ -189,17 +189,10 @@ def _is_replaced(mine: _Place, other: _Place, *, strictly: bool) -> bool:
         return same_place if mine.word.low.isascii() else not cases.isdisjoint(others)
     if not strictly and mine.is_attribute and other.is_attribute:
         return True
-    if not same_place or (mine.side == 1 and other.adjoins and not _agrees(other.word, other.anchor)):
+    if not same_place:
         return False
     plain = not (named or other_named or mine.word.low.isascii() or other.word.low.isascii())
     return not plain or read_word(mine.word.low)[0].part == read_word(other.word.low)[0].part
-
-
-def _agrees(word: Word, noun: Word) -> bool:
-    """Check that a Russian adjective before a noun has its number and case; any other word may describe it."""
-    readings = [reading for reading in read_word(word.low) if reading.part == "ADJF"]
-    forms = {(reading.number, reading.case) for reading in read_word(noun.low)}
-    return word.low.isascii() or not readings or any((one.number, one.case) in forms for one in readings)
 
 
 def _find_other_number(claim: SentenceFacts, here: SentenceFacts, around: Sequence[SentenceFacts]) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rag_core.context.conflicts import estimate_succession
+from rag_core.context.evidence import estimate_succession
 from rag_core.types import PostKey
 
 OLD = "The Honey Day fair is on 14 August, in the square by the hall."

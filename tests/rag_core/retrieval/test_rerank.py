@@ -10,8 +10,8 @@ from rag_core.errors import ModelUnavailable
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.fusion import RetrievalResult
-from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_by_features, rerank_hits
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_hits
+from rag_core.retrieval.search import rerank_by_features, search_passages
 from rag_core.run import Run
 from rag_core.types import Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.planning.spelling_correction import correct_spelling
+from rag_core.planning.queries import correct_spelling
 from rag_core.text import query_terms
 from rag_core.text.answer_type import AnswerType
 from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, expand_words, is_table_word

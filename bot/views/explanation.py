@@ -78,8 +78,8 @@ async def describe_reading(text: str, lang: str, texts: Iterable[str], viewer: V
 
     It is worked out anew, as names come from posts. They are terms; `texts` are posts that hold them as words.
     """
-    words, known = get_translator(lang), await channels.load_channels(rag.archive)
-    plan = await plan_with_spelling_and_aliases(Question(text, lang, datetime.now(UTC), viewer), known, rag)
+    words, (known, synonyms) = get_translator(lang), await channels.load_channels_and_synonyms(rag.archive)
+    plan = await plan_with_spelling_and_aliases(Question(text, lang, datetime.now(UTC), viewer), known, synonyms, rag)
     read = " ".join(read for _, read in plan.read_as)
     by_term: dict[str, str] = {}
     for word in _WORD_PATTERN.findall(" ".join((text, read, *texts))) if plan.aliases else ():

@@ -37,7 +37,7 @@ async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library)
     question = library.question("Почом курс кирамики?")  # a word of asking is no typo
     for way, read_as in (("on", (("кирамики", "керамики"),)), ("off", ())):
         rag = Variant(plan=way).over(library.rag)
-        plan = await plan_with_spelling_and_aliases(question, await load_channels(rag.archive), rag)
+        plan = await plan_with_spelling_and_aliases(question, await load_channels(rag.archive), (), rag)
         assert plan.read_as == read_as
         assert plan.aliases == () or way == "on"
 

@@ -3,27 +3,19 @@
 Faults are injected on the way (`sandbox_faults.py`).
 """
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from sandbox_faults import FaultInjector, apply_fault, close_connection
 from webhook_sender import WebhookSender
 
 from bot.sandbox import Sandbox, page_api
-from bot.sandbox.messages import MAX_CAPTION_CHARACTERS, BotApiError, Json, prepare_text
+from bot.sandbox.messages import MAX_CAPTION_CHARACTERS, BotApiError, prepare_text
 from bot.sandbox.page_api import UserMessage
 from bot.sandbox.server import execute_call, find_method, read_call_parameters
-from bot.sandbox.state import SandboxState, UploadedFile
-
-if TYPE_CHECKING:
-    from bot.indexing import BotObserver
-    from bot.settings import Settings
+from bot.sandbox.state import UploadedFile
 
 
 class DrivenSandbox(Sandbox):
@@ -32,78 +24,58 @@ class DrivenSandbox(Sandbox):
     `hooks` sends updates to a webhook.
     """
 
-    def __init__(self, **more: Any) -> None:
+    def __init__(self, **more):
         super().__init__(**more)
         self.faults = FaultInjector()
         self.hooks = WebhookSender(self.world.queue)
-        self.transcript: list[Json] = []
-        self._read_counts: dict[int, int] = {}
-        self._webhook_task: asyncio.Task[None] | None = None
+        self.transcript = []
+        self._read_counts = {}
+        self._webhook_task = None
 
-    async def start(self, *ports: int) -> None:
+    async def start(self, *ports):
         await super().start(*ports)
         self._webhook_task = asyncio.create_task(self.hooks.run())
 
-    async def stop(self) -> None:
+    async def stop(self):
         self.world.queue.closed = True
         self.world.queue.bell.ring()
         if self._webhook_task is not None:
             await self._webhook_task
         await super().stop()
 
-    async def say(
-        self,
-        user_id: int,
-        text: str,
-        *,
-        chat_id: int | None = None,
-        reply_to: int | None = None,
-        thread: int | None = None,
-        forward_of: tuple[int, int] | None = None,
-    ) -> Json:
+    async def say(self, user_id, text, *, chat_id=None, reply_to=None, thread=None, forward_of=None):
         """Write a message as a person, to the bot or in `chat_id`. `forward_of`: (chat id, message id)."""
         message = UserMessage(text, reply_to, thread, forward_of)
         return page_api.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, message)
 
-    async def post(
-        self,
-        chat_id: int,
-        text: str,
-        *,
-        album: str | None = None,
-        origin: Mapping[str, object] | str | tuple[int, int] | None = None,
-        reply_to: int | None = None,
-        extra: Mapping[str, object] | None = None,
-    ) -> Json:
+    async def post(self, chat_id, text, *, album=None, origin=None, reply_to=None, extra=None):
         """Write a post as a channel. `UserMessage` explains album, origin and extra."""
         return page_api.post_as_channel(self.world, chat_id, UserMessage(text, reply_to, None, origin, album, extra))
 
-    async def send_file(
-        self, user_id: int, name: str, data: bytes, caption: str = "", *, mime: str = "application/octet-stream"
-    ) -> Json:
+    async def send_file(self, user_id, name, data, caption="", *, mime="application/octet-stream"):
         """Send a document to the bot as a person."""
         return send_file_as_person(self.world, user_id, UploadedFile(token_urlsafe(12), name, mime, data), caption)
 
-    async def edit(self, chat_id: int, message_id: int, text: str) -> Json:
+    async def edit(self, chat_id, message_id, text):
         """Edit the text of a person's or channel's message."""
         return page_api.edit_as_author(self.world, chat_id, message_id, text)
 
-    async def delete(self, chat_id: int, message_id: int) -> None:
+    async def delete(self, chat_id, message_id):
         """Delete a person's or channel's message; the bot gets no update."""
         page_api.delete_as_author(self.world, chat_id, message_id)
 
-    async def press(self, user_id: int, chat_id: int, message_id: int, data: str) -> Json:
+    async def press(self, user_id, chat_id, message_id, data):
         """Press a button and wait for the bot's answer: {"id", "answer"}; the answer is None without one."""
         query_id = page_api.press_button(self.world, user_id, chat_id, message_id, data)
         query = self.world.queries[query_id]
         await self.until(lambda: query.answer is not None)
         return {"id": query_id, "answer": query.answer}
 
-    def push(self, update: Json) -> None:
+    def push(self, update):
         """Queue a raw update, valid or not."""
         self.world.queue.push_raw(update)
 
-    async def replies(self, chat_id: int, count: int = 1, timeout: float = 30) -> list[Json]:  # noqa: ASYNC109
+    async def replies(self, chat_id, count=1, timeout=30):  # noqa: ASYNC109
         """Wait for the next `count` messages of the bot in a chat, in their current state. Raises TimeoutError."""
         sent = self.world.sent.setdefault(chat_id, [])
         start = self._read_counts.get(chat_id, 0)
@@ -113,7 +85,7 @@ class DrivenSandbox(Sandbox):
         room = self.world.room(chat_id)
         return [room.messages[i] for i in sent[start : start + count] if i in room.messages]
 
-    async def until(self, true: Callable[[], bool], timeout: float = 30) -> bool:  # noqa: ASYNC109
+    async def until(self, true, timeout=30):  # noqa: ASYNC109
         """Wait for a condition, checked again after each change of the sandbox, and at least ten times a second.
 
         Returns its last value. What a bot writes into its archive is no change of the sandbox.
@@ -124,9 +96,9 @@ class DrivenSandbox(Sandbox):
                 return True
         return true()
 
-    async def _on_call(self, request: web.Request) -> web.StreamResponse:
+    async def _on_call(self, request):
         name = request.match_info["method"]
-        line: Json = {"n": len(self.transcript) + 1, "at": self.world.clock(), "method": name}
+        line = {"n": len(self.transcript) + 1, "at": self.world.clock(), "method": name}
         line |= {"params": {}, "ok": False, "error": "not answered"}
         self.transcript.append(line)
         fault = self.faults.meet(name)
@@ -148,7 +120,7 @@ class DrivenSandbox(Sandbox):
             return close_connection(request)
         return web.json_response({"ok": True, "result": result})
 
-    async def _on_file(self, request: web.Request) -> web.StreamResponse:
+    async def _on_file(self, request):
         """Serve the content of a file; its faults have the method "file"."""
         fault = self.faults.meet("file")
         try:
@@ -160,7 +132,7 @@ class DrivenSandbox(Sandbox):
 
 
 @asynccontextmanager
-async def running_bot(settings: Settings, watch: BotObserver | None = None) -> AsyncIterator[None]:
+async def running_bot(settings, watch=None):
     """The real bot in this event loop, once it is ready; it ends as it does on SIGTERM."""
     from bot.app import run_bot  # it takes seconds to import
 
@@ -177,11 +149,9 @@ async def running_bot(settings: Settings, watch: BotObserver | None = None) -> A
         await running
 
 
-def send_file_as_person(
-    world: SandboxState, user_id: int, upload: UploadedFile, caption: str = "", chat_id: int | None = None
-) -> Json:
+def send_file_as_person(world, user_id, upload, caption="", chat_id=None):
     """Send a file to the bot in private, or into a group."""
     world.files[upload.file_id] = upload
     clean, entities = prepare_text(caption, None, MAX_CAPTION_CHARACTERS, empty=True)
-    fields: Json = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
+    fields = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
     return page_api.send_as_person(world, user_id, user_id if chat_id is None else chat_id, UserMessage(extra=fields))

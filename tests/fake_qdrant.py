@@ -15,8 +15,6 @@ Beside other processes: `python tests/fake_qdrant.py [port]`, which prints its a
         qdrant.delay = 60       # seconds before each answer: hangs
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import warnings
@@ -37,37 +35,37 @@ _SETTINGS = ("hnsw_config", "quantization_config")  # which local mode does not 
 class FakeQdrant(LocalServer):
     """The stand-in, as an asynchronous context; its fields may be set at any time."""
 
-    def __init__(self, *, key: str = "", port: int = 0) -> None:
+    def __init__(self, *, key="", port=0):
         self.key, self.status, self.delay = key, 0, 0.0
-        self.asked: list[str] = []  # method and path of each request
+        self.asked = []  # method and path of each request
         super().__init__(web.route("*", "/{path:.*}", self._answer), port=port)
         self._thread = ThreadPoolExecutor(1)  # local mode bears one
         self._local = QdrantClient(":memory:")
-        self._made: dict[str, dict[str, Any]] = {}
-        self._indexed: dict[str, dict[str, Any]] = {}
+        self._made = {}
+        self._indexed = {}
 
     @property
-    def collections(self) -> list[str]:
+    def collections(self):
         """The names of its collections."""
         return sorted(self._made)
 
-    def info(self, name: str) -> dict[str, Any]:
+    def info(self, name):
         """What it says of a collection."""
         return dict(self._info(name))
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         await self.stop()
         self._thread.shutdown()
         self._local.close()
 
-    def forget(self) -> None:
+    def forget(self):
         """Lose every collection. Only while nothing is asked."""
         for name in list(self._made):
             self._local.delete_collection(name)
         self._made.clear()
         self._indexed.clear()
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request):
         self.asked.append(f"{request.method} {request.path}")
         await asyncio.sleep(self.delay)
         if self.status:
@@ -80,7 +78,7 @@ class FakeQdrant(LocalServer):
         work = partial(self._done, request.method, request.path.strip("/").split("/")[1:], body or b"{}")
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _done(self, method: str, path: list[str], body: bytes) -> web.Response:
+    def _done(self, method, path, body):
         name, rest = path[0] if path else "", "/".join(path[1:])
         if name not in self._made and (method, rest) not in {("PUT", ""), ("GET", "exists"), ("GET", "")} and path:
             return _refused(404, f"Not found: Collection `{name}` doesn't exist!")
@@ -93,10 +91,10 @@ class FakeQdrant(LocalServer):
         except ValueError as exc:
             return _refused(400, f"Wrong input: {exc}")
 
-    def _of(self, method: str, name: str, rest: str, body: bytes) -> Any:
+    def _of(self, method, name, rest, body):
         if not name:
             return {"collections": [{"name": one} for one in self.collections]}
-        collection: dict[tuple[str, str], Any] = {
+        collection = {
             ("GET", "exists"): lambda: {"exists": name in self._made},
             ("PUT", ""): lambda: self._create(name, models.CreateCollection.model_validate_json(body)),
             ("PATCH", ""): lambda: self._update(name, models.UpdateCollection.model_validate_json(body)),
@@ -108,7 +106,7 @@ class FakeQdrant(LocalServer):
             return collection[method, rest]()
         return self._points(method, name, rest, body)
 
-    def _points(self, method: str, name: str, rest: str, body: bytes) -> Any:
+    def _points(self, method, name, rest, body):
         local = self._local
         if (method, rest) == ("PUT", "points"):
             return local.upsert(name, models.PointsList.model_validate_json(body).points)
@@ -127,13 +125,13 @@ class FakeQdrant(LocalServer):
             return local.count(name, counted.filter)
         raise LookupError(405)
 
-    def _scrolled(self, name: str, asked: models.ScrollRequest) -> dict[str, Any]:
+    def _scrolled(self, name, asked):
         vectors = asked.with_vector or False
         page = (asked.limit or 10, asked.order_by, asked.offset, asked.with_payload or False)
         points, following = self._local.scroll(name, asked.filter, *page, vectors)
         return {"points": points, "next_page_offset": following}
 
-    def _create(self, name: str, wanted: models.CreateCollection) -> bool:
+    def _create(self, name, wanted):
         if name in self._made:
             raise LookupError(409)
         given = {field: getattr(wanted, field) for field in type(wanted).model_fields}
@@ -144,7 +142,7 @@ class FakeQdrant(LocalServer):
         self._made[name]["params"] = {field: given[field] for field in _SCATTERED if given[field] is not None}
         return True
 
-    def _update(self, name: str, wanted: models.UpdateCollection) -> bool:
+    def _update(self, name, wanted):
         if wanted.metadata is not None:
             self._local.update_collection(name, metadata=wanted.metadata)
         changed = {field: getattr(wanted, field) for field in (*_SETTINGS, "vectors")}
@@ -154,14 +152,14 @@ class FakeQdrant(LocalServer):
             self._made[name].pop("quantization_config")
         return True
 
-    def _index(self, name: str, wanted: models.CreateFieldIndex) -> models.UpdateResult:
+    def _index(self, name, wanted):
         schema = wanted.field_schema
         kind = schema.type if isinstance(schema, BaseModel) else schema
         params = schema if isinstance(schema, BaseModel) else None
         self._indexed.setdefault(name, {})[wanted.field_name] = {"data_type": kind, "params": params, "points": 0}
         return models.UpdateResult(operation_id=0, status=models.UpdateStatus.COMPLETED)
 
-    def _info(self, name: str) -> Any:
+    def _info(self, name):
         if name not in self._made:
             raise LookupError(404)
         info = self._local.get_collection(name).model_dump(mode="json", exclude_none=True)
@@ -174,15 +172,15 @@ class FakeQdrant(LocalServer):
         return info
 
 
-def _without_params(search: models.QueryRequest) -> models.QueryRequest:
+def _without_params(search):
     return search.model_copy(update={"params": None})  # local mode is exact, and warns where it is asked to be
 
 
-def _selected(body: bytes) -> Any:
+def _selected(body):
     return TypeAdapter[Any](models.PointIdsList | models.FilterSelector).validate_json(body)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value):
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, dict):
@@ -192,15 +190,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _said(result: Any) -> web.Response:
+def _said(result):
     return web.json_response({"result": _plain(result), "status": "ok", "time": 0.0})
 
 
-def _refused(status: int, why: str) -> web.Response:
+def _refused(status, why):
     return web.json_response({"status": {"error": why}, "time": 0.0}, status=status)
 
 
-async def _forever(port: int) -> None:
+async def _forever(port):
     async with FakeQdrant(port=port) as stand_in:
         print(stand_in.url, flush=True)
         await asyncio.Event().wait()

@@ -5,8 +5,6 @@ and a log as usual, and a child of the process that asked: it is adopted by that
 which forked it, has ended (prctl, PR_SET_CHILD_SUBREAPER). Workers of bots that run as processes are started plainly.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import importlib
@@ -20,7 +18,6 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 # The modules that are forked, and what to import before.
 _FORKED = {
@@ -39,12 +36,12 @@ _MAX_BYTES = 1 << 17
 class ForkServer:
     """Starts workers for this process; the server itself starts with the first of them."""
 
-    def __init__(self) -> None:
-        self._lock, self._exec, self._path = threading.Lock(), subprocess._fork_exec, os.environ.get("PYTHONPATH")  # type: ignore[attr-defined]
-        self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+    def __init__(self):
+        self._lock, self._exec, self._path = threading.Lock(), subprocess._fork_exec, os.environ.get("PYTHONPATH")
+        self._server = None
         self._prctl = ctypes.CDLL(None).prctl
 
-    def fork_or_exec(self, args: list[str], *rest: Any) -> int:
+    def fork_or_exec(self, args, *rest):
         """Take the place of `subprocess._fork_exec`: start a worker of `_FORKED`, or any other program plainly."""
         python, *words = map(os.fsdecode, args)
         if words[:1] == ["-P"]:
@@ -73,20 +70,20 @@ class ForkServer:
             self._prctl(_SUBREAPER, 0)
             return pid
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    def _start(self):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, "-P", __file__, str(theirs.fileno()), "-" * 1000]
             return subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL), ours
 
-    def stop(self) -> None:
+    def stop(self):
         """End the server, if it was started."""
         if self._server:
             self._server[1].close()
             self._server[0].wait()
 
 
-def serve(requests: socket.socket) -> None:
+def serve(requests):
     """Fork a worker for each request, until the process that asks has ended."""
     while True:
         message, files, _, _ = socket.recv_fds(requests, _MAX_BYTES, 16)
@@ -113,7 +110,7 @@ def serve(requests: socket.socket) -> None:
             os.close(file)
 
 
-def run(ask: dict[str, Any], files: list[int]) -> None:
+def run(ask, files):
     """Become the worker; never returns."""
     code = 1
     try:
@@ -133,7 +130,7 @@ def run(ask: dict[str, Any], files: list[int]) -> None:
     except SystemExit as end:
         code = int(end.code or 0)
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
     finally:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):
@@ -141,7 +138,7 @@ def run(ask: dict[str, Any], files: list[int]) -> None:
         os._exit(code)
 
 
-def show_command_line(args: list[str]) -> None:
+def show_command_line(args):
     """Write the worker's arguments over those of the server, where /proc and tests read them."""
     start, end = map(int, Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[45:47])
     shown = "\0".join([sys.executable, "-P", "-m", *args]).encode()[: end - start]

@@ -4,8 +4,6 @@ Dataclasses, named tuples and pydantic models are filled field by field; what ha
 made by it. What no text can stand in (an archive, an open model, a folder) cannot be made: `CannotBuild` says so.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import datetime as dt
@@ -18,7 +16,6 @@ import sys
 import types
 import typing
 import zipfile
-from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -58,25 +55,25 @@ class CannotBuild(Exception):
     """No value of this type can be made of a text."""
 
 
-def make_hostile_argument(pattern: str, length: int) -> str:
+def make_hostile_argument(pattern, length):
     """The pattern again and again, `length` characters."""
     return (pattern * (length // len(pattern) + 1))[:length]
 
 
-def _message(text: str) -> Message:
+def _message(text):
     sender = User(id=500, is_bot=False, first_name=text)
     return Message(message_id=7, date=NOW, chat=Chat(id=500, type="private"), from_user=sender, text=text)
 
 
-def _record(text: str) -> logging.LogRecord:
+def _record(text):
     return logging.LogRecord("bot", logging.ERROR, "bot.py", 1, "%s", (text,), None)
 
 
-def _post_words(text: str) -> Passage:
+def _post_words(text):
     return Passage(PostKey(-1001, 7), 0, "Harbour News", text, 0, len(text), NOW)
 
 
-def _compare_tokens(text: str) -> PassageSimilarity:
+def _compare_tokens(text):
     """A question of four tokens, and a passage of one for every four characters."""
     first = 4 * np.arange(len(text) // 4 + 1)
     spans = np.stack([first, first + 4], axis=1)
@@ -84,7 +81,7 @@ def _compare_tokens(text: str) -> PassageSimilarity:
     return PassageSimilarity(TokenVectors(vectors[:4], spans[:4]), TokenVectors(vectors, spans))
 
 
-_MAKERS: dict[Any, Callable[[str], Any]] = {
+_MAKERS = {
     ImportNote: lambda text: ImportNote("{title}", code="import-note-empty", title=text),
     str: lambda text: text,
     bytes: lambda text: text.encode(),
@@ -127,7 +124,7 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     Number: lambda text: next(iter(extract_facts(text, "en").numbers), Number((5.0,), "eur", "", 0, 1)),
 }
 # Many of them, as they come out of one text.
-_MANY: dict[Any, Callable[[str], collections.abc.Iterable[Any]]] = {
+_MANY = {
     str: lambda text: text.split() or [text],
     Word: split_words,
     SentenceFacts: lambda text: extract_facts_by_sentence(text, "en"),
@@ -138,10 +135,10 @@ _MANY: dict[Any, Callable[[str], collections.abc.Iterable[Any]]] = {
 }
 
 
-def make_hostile_arguments(function: Callable[..., Any], text: str, other: str) -> dict[str, Any]:
+def make_hostile_arguments(function, text, other):
     """A value for each parameter without a default: the first text goes into the first, the other into the rest."""
     hints, given = _hints(function)
-    texts: Iterator[str] = iter((text,))
+    texts = iter((text,))
     try:
         return {name: _built(hints[name], next(texts, other)) for name in given}
     except (TypeError, ValueError, NameError, AttributeError) as exc:
@@ -149,7 +146,7 @@ def make_hostile_arguments(function: Callable[..., Any], text: str, other: str) 
 
 
 @cache
-def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _hints(function):
     plain = inspect.unwrap(function)
     try:
         hints = _read_hints(plain)
@@ -164,19 +161,19 @@ def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...
 
 
 @cache
-def _list_types() -> dict[str, Any]:
+def _list_types():
     """Types by name, those of the project and of Telegram: what a module imports for the type checker alone."""
     named = [module for name, module in sys.modules.items() if name.split(".")[0] in {"bot", "ingest", "rag_core"}]
     found = {name: kind for module in named for name, kind in vars(module).items() if hasattr(kind, "__origin__")}
     return found | {name: kind for module in named for name, kind in vars(module).items() if isinstance(kind, type)}
 
 
-def _read_hints(of: Any) -> dict[str, Any]:
+def _read_hints(of):
     own = vars(sys.modules[of.__module__])
     return typing.get_type_hints(of, localns={**_list_types(), **own, **getattr(of, "__globals__", {})})
 
 
-def _built(wanted: Any, text: str, deep: int = 0) -> Any:
+def _built(wanted, text, deep=0):
     if deep > _DEEPEST:
         raise CannotBuild("a type that holds itself")
     if isinstance(wanted, typing.TypeVar):
@@ -215,16 +212,16 @@ def _built(wanted: Any, text: str, deep: int = 0) -> Any:
 
 # Each function goes through all patterns: a bounded cache would have lost each of them when it comes again.
 @cache
-def _made(wanted: Any, text: str) -> Any:
+def _made(wanted, text):
     return _MAKERS[wanted](text)
 
 
 @cache
-def _made_many(wanted: Any, text: str) -> tuple[Any, ...]:
+def _made_many(wanted, text):
     return tuple(_MANY[wanted](text))
 
 
-def _first_of(wanted: tuple[Any, ...], text: str, deep: int) -> Any:
+def _first_of(wanted, text, deep):
     reasons = []
     for one in sorted(wanted, key=lambda one: one is type(None)):
         try:
@@ -234,7 +231,7 @@ def _first_of(wanted: tuple[Any, ...], text: str, deep: int) -> Any:
     raise CannotBuild("; ".join(reasons))
 
 
-def _object(wanted: type, text: str, deep: int) -> Any:
+def _object(wanted, text, deep):
     if issubclass(wanted, enum.Enum):
         return next(iter(wanted))
     if dataclasses.is_dataclass(wanted):

@@ -1,15 +1,12 @@
 """HTTP server on loopback, and free ports."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import ExitStack
-from typing import Self
 
 from aiohttp import web
 
 
-def find_free_ports(count: int) -> list[int]:
+def find_free_ports(count):
     """Ports of loopback that nobody listens at now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -18,29 +15,29 @@ def find_free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def find_free_port() -> int:
+def find_free_port():
     return find_free_ports(1)[0]
 
 
 class LocalServer:
     """Server of these routes, as an asynchronous context; its address is the same after a stop."""
 
-    def __init__(self, *routes: web.RouteDef, port: int = 0, longest_body: int = 2**28) -> None:
+    def __init__(self, *routes, port=0, longest_body=2**28):
         self._routes, self._port, self._longest_body = routes, port, longest_body
-        self._runner: web.AppRunner | None = None
+        self._runner = None
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self._port}"
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self):
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *_):
         await self.stop()
 
-    async def start(self) -> None:
+    async def start(self):
         """Listen, the first time at a free port unless one is given."""
         app = web.Application(client_max_size=self._longest_body)
         app.add_routes(self._routes)
@@ -50,7 +47,7 @@ class LocalServer:
         await web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True).start()
         self._port = self._runner.addresses[0][1]
 
-    async def stop(self) -> None:
+    async def stop(self):
         """Be gone: open connections end, new ones are refused."""
         if self._runner:
             await self._runner.cleanup()

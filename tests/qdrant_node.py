@@ -7,14 +7,11 @@ A node can be killed, held (it accepts connections and answers nothing: what a c
 room on its disk (no file of it may grow).
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,9 +31,7 @@ _WAL_MB = 4  # a node sets aside two such files for each shard, and a test has l
 class QdrantNode:
     """Server process. `bootstrap`: the peer address of a node whose cluster it joins; "" founds one, None is alone."""
 
-    def __init__(
-        self, folder: Path, *, bootstrap: str | None = None, key: str = "", more: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, folder, *, bootstrap=None, key="", more=None):
         self.folder, self._bootstrap, self._key, self.binary = folder, bootstrap, key, BINARY
         self._http, grpc, peer = find_free_ports(3)
         self.peer_url = f"http://127.0.0.1:{peer}"
@@ -57,32 +52,31 @@ class QdrantNode:
         ours = {name: value for name, value in os.environ.items() if not name.startswith("QDRANT__")}
         self._environment = ours | {f"QDRANT__{name}": value for name, value in (settings | dict(more or {})).items()}
         self._scheme = "https" if (more or {}).get("SERVICE__ENABLE_TLS") == "true" else "http"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
 
     @property
-    def url(self) -> str:
+    def url(self):
         """Where it answers; the same after it was killed and started again."""
         return f"{self._scheme}://127.0.0.1:{self._http}"
 
     @property
-    def pid(self) -> int:
+    def pid(self):
         """Its process."""
-        assert self._process is not None
         return self._process.pid
 
     @property
-    def version(self) -> str:
+    def version(self):
         """What it says its version is."""
         return str(httpx.get(self.url, timeout=30).json()["version"])
 
-    def describe_use(self) -> str:
+    def describe_use(self):
         """Memory of its own, that of mapped files, and disk, in MB."""
         fields = dict(line.split(":") for line in Path(f"/proc/{self.pid}/status").read_text().splitlines())
         own, mapped = (int(fields[name].split()[0]) // 1024 for name in ("RssAnon", "RssFile"))
         disk = sum(file.stat().st_blocks * 512 for file in self.folder.rglob("*") if file.is_file()) // 2**20
         return f"{self.folder.name}: {own} MB of memory, {mapped} MB of mapped files, {disk} MB of disk"
 
-    def start(self, seconds: float = _START_SECONDS) -> None:
+    def start(self, seconds=_START_SECONDS):
         """Start and wait until it is ready."""
         self.folder.mkdir(parents=True, exist_ok=True)
         peers = [] if self._bootstrap is None else ["--uri", self.peer_url]
@@ -98,11 +92,10 @@ class QdrantNode:
             )
         self.wait_until_ready(seconds)
 
-    def wait_until_ready(self, seconds: float = _START_SECONDS) -> None:
+    def wait_until_ready(self, seconds=_START_SECONDS):
         """Wait until it answers; its last words are in the error if it ends instead."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            assert self._process is not None
             if self._process.poll() is not None:
                 raise RuntimeError(f"the server ended: {(self.folder / 'log.txt').read_text()[-2000:]}")
             try:
@@ -114,15 +107,15 @@ class QdrantNode:
             time.sleep(0.1)
         raise TimeoutError(f"the server was not ready in {seconds:.0f} s")
 
-    def stop(self) -> None:
+    def stop(self):
         """End it as a supervisor does."""
         self._end(signal.SIGTERM)
 
-    def kill(self) -> None:
+    def kill(self):
         """End it as a power cut does."""
         self._end(signal.SIGKILL)
 
-    def _end(self, number: int) -> None:
+    def _end(self, number):
         if self._process is None or self._process.poll() is not None:
             return
         self.resume()
@@ -133,24 +126,24 @@ class QdrantNode:
             self._process.kill()
             self._process.wait()
 
-    def hold(self) -> None:
+    def hold(self):
         """Let it do nothing any more, with its connections open."""
         os.kill(self.pid, signal.SIGSTOP)
 
-    def resume(self) -> None:
+    def resume(self):
         """Let it go on."""
         os.kill(self.pid, signal.SIGCONT)
 
-    def limit_disk(self, megabytes: int | None) -> None:
+    def limit_disk(self, megabytes):
         """Let no file of it grow beyond this size; None lifts the limit."""
         soft = resource.RLIM_INFINITY if megabytes is None else megabytes * 2**20
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (soft, resource.RLIM_INFINITY))
 
 
 @contextmanager
-def run_cluster(folder: Path) -> Iterator[list[QdrantNode]]:
+def run_cluster(folder):
     """Run the three nodes of a cluster; all are ended afterwards."""
-    nodes: list[QdrantNode] = []
+    nodes = []
     try:
         for number in range(3):
             bootstrap = nodes[0].peer_url if nodes else ""
@@ -163,9 +156,9 @@ def run_cluster(folder: Path) -> Iterator[list[QdrantNode]]:
 
 
 @contextmanager
-def run_node(folder: Path, **options: str) -> Iterator[QdrantNode]:
+def run_node(folder, **options):
     """Run one node, ended afterwards."""
-    node = QdrantNode(folder, **options)  # type: ignore[arg-type]
+    node = QdrantNode(folder, **options)
     try:
         node.start()
         yield node

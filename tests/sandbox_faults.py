@@ -1,7 +1,5 @@
 """Fault injection into the sandbox's Bot API: errors, proxies' pages, dropped connections and delays."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from random import Random
@@ -52,22 +50,20 @@ class FaultInjector:
     waiting: list[Fault] = field(default_factory=list)
     _storm: tuple[float, Fault, Random] | None = None
 
-    def fail_next(
-        self, method: str, kind: FaultKind = "429", *, times: int = 1, retry_after: int = 1, seconds: float = 10
-    ) -> None:
+    def fail_next(self, method, kind="429", *, times=1, retry_after=1, seconds=10):
         """Make the next `times` calls of a method fail."""
         self.waiting.append(Fault(method.lower(), kind, times, retry_after, seconds))
 
-    def storm(self, kind: FaultKind, share: float, *, retry_after: int = 1, seconds: float = 10, seed: int = 0) -> None:
+    def storm(self, kind, share, *, retry_after=1, seconds=10, seed=0):
         """Make this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed selects the same."""
         self._storm = share, Fault("*", kind, 1, retry_after, seconds), Random(seed)
 
-    def clear(self) -> None:
+    def clear(self):
         """Remove the pending faults, and end the storm."""
         self.waiting.clear()
         self._storm = None
 
-    def meet(self, method: str) -> Fault | None:
+    def meet(self, method):
         """Take the fault for this call, if any."""
         name = method.lower()
         for fault in self.waiting:
@@ -81,7 +77,7 @@ class FaultInjector:
         return None
 
 
-async def apply_fault(fault: Fault, request: web.Request) -> web.StreamResponse | None:
+async def apply_fault(fault, request):
     """Raise the error of the fault, or give its answer; None where the call is carried out."""
     if fault.kind == "429":
         raise BotApiError(429, f"Too Many Requests: retry after {fault.retry_after}", retry_after=fault.retry_after)
@@ -98,7 +94,7 @@ async def apply_fault(fault: Fault, request: web.Request) -> web.StreamResponse 
     return None
 
 
-def close_connection(request: web.Request) -> web.StreamResponse:
+def close_connection(request):
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

@@ -4,17 +4,12 @@ It keeps the order of updates within a chat and repeats a request until the answ
 https://github.com/tdlib/telegram-bot-api; a method in the answer is not carried out.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from io import BytesIO
 from urllib.parse import urlsplit
 
 import aiohttp
-
-from bot.sandbox.messages import Json
-from bot.sandbox.state import UpdateQueue
 
 _MAX_PAUSE_SECONDS = 60.0  # in Telegram's seconds; Telegram waits 60 to 120
 _MAX_RETRY_AFTER_SECONDS = 3600
@@ -25,14 +20,14 @@ _IDLE_WAIT_SECONDS = 24 * 3600.0
 class WebhookSender:
     """Sender of queued updates to the webhook. `behind` stands for the bot owners' reverse proxies."""
 
-    def __init__(self, queue: UpdateQueue) -> None:
-        self.behind: dict[str, str] = {}  # https://host -> http://127.0.0.1:port that the proxy forwards to
+    def __init__(self, queue):
+        self.behind = {}  # https://host -> http://127.0.0.1:port that the proxy forwards to
         self.unit = 1.0  # real seconds for one second of Telegram's pauses
         self._queue = queue
-        self._lanes: set[object] = set()  # chats with an update in delivery, one at a time
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._lanes = set()  # chats with an update in delivery, one at a time
+        self._tasks = set()
 
-    async def run(self) -> None:
+    async def run(self):
         """Deliver until the queue is closed."""
         queue = self._queue
         async with aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as http:
@@ -47,17 +42,17 @@ class WebhookSender:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _select_updates(self) -> dict[object, int]:
+    def _select_updates(self):
         """Select the oldest update of each chat without one in delivery, as far as connections are free."""
         if not self._queue.webhook:
             return {}
-        first: dict[object, int] = {}
+        first = {}
         for number, (_, raw) in sorted(self._queue.kept.items()):
             first.setdefault(_get_delivery_lane(raw), number)
         free = [lane for lane in first if lane not in self._lanes]
         return {lane: first[lane] for lane in free[: max(0, self._queue.connections - len(self._lanes))]}
 
-    async def _deliver(self, http: aiohttp.ClientSession, lane: object, number: int) -> None:
+    async def _deliver(self, http, lane, number):
         """Deliver one update until it is accepted, too old, or the webhook changes."""
         queue, pause, fails = self._queue, 1.0, 0
         hook = queue.webhook, queue.secret
@@ -77,7 +72,7 @@ class WebhookSender:
             self._lanes.discard(lane)
             queue.bell.ring()
 
-    async def _send_update(self, http: aiohttp.ClientSession, raw: Json) -> tuple[str, float]:
+    async def _send_update(self, http, raw):
         """Send one update; returns the error (empty: none) and the seconds that the bot asked to wait."""
         parts = urlsplit(self._queue.webhook)
         passed_to = self.behind.get(f"{parts.scheme}://{parts.netloc}")
@@ -100,7 +95,7 @@ class WebhookSender:
             return "Webhook connection closed", 0
 
 
-def _get_delivery_lane(raw: Json) -> object:
+def _get_delivery_lane(raw):
     """Get the chat of an update; updates without a chat are delivered independently."""
     for event in raw.values():
         if isinstance(event, dict):

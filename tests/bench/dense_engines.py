@@ -4,19 +4,15 @@ Vectors are invented: 500 topics, posts scattered around them. The numpy scan is
 found; it keeps 32-bit numbers, because numpy multiplies 16-bit ones twenty times slower.
 """
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from bench.synthetic_posts import CHANNELS, Frame, Window
+from bench.synthetic_posts import CHANNELS, Window
 from numpy.typing import NDArray
 
-from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vector_store import VectorPoint
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import PassageRef, SearchFilter
 
@@ -36,16 +32,15 @@ class Near:
     window: Window
 
 
-def _unit(rows: Rows) -> Rows:
-    unit: Rows = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-    return unit
+def _unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def _topics() -> Rows:
+def _topics():
     return np.random.default_rng(3).normal(size=(_TOPICS, DIMENSION)).astype(np.float32)
 
 
-def slices(size: int) -> Iterator[tuple[range, Rows]]:
+def slices(size):
     """The vectors of all posts, some at a time."""
     topics = _topics()
     for first in range(0, size, _SLICE):
@@ -55,7 +50,7 @@ def slices(size: int) -> Iterator[tuple[range, Rows]]:
         yield range(first, first + count), _unit(rows)
 
 
-def draw(frame: Frame, count: int) -> list[Near]:
+def draw(frame, count):
     """Questions about posts of the corpus."""
     rng, topics = np.random.default_rng([5, len(frame)]), _topics()
     noise = rng.standard_normal((count, DIMENSION), dtype=np.float32)
@@ -66,88 +61,87 @@ def draw(frame: Frame, count: int) -> list[Near]:
 class Engine(Protocol):
     """One store in a folder. Point n is post n of the frame."""
 
-    def __init__(self, frame: Frame, folder: Path) -> None: ...
+    def __init__(self, frame, folder): ...
 
-    def put(self, numbers: range, rows: Rows) -> None:
+    def put(self, numbers, rows):
         """Write vectors; they are found, and safe, when this returns."""
 
-    def settle(self) -> None:
+    def settle(self):
         """Do what its documentation advises after many were written; counts as a part of writing."""
 
-    def search(self, near: Near) -> list[int]:
+    def search(self, near):
         """The posts nearest to a vector, nearest first."""
 
-    def within(self, near: Near) -> list[int]:
+    def within(self, near):
         """The nearest of those that pass the filter."""
 
-    def reopen(self) -> None:
+    def reopen(self):
         """Open what was closed."""
 
-    def close(self) -> None:
+    def close(self):
         """Bring everything to disk and let go of it."""
 
 
 class Ours(Engine):
     """rag_core.index.vector_store; embedded: candidates by a sketch of two bits, compared by 16-bit numbers."""
 
-    def __init__(self, frame: Frame, folder: Path) -> None:
+    def __init__(self, frame, folder):
         self.frame, self.folder = frame, folder
         self.run = asyncio.Runner().run
         self.all = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
         self.reopen()
 
-    def reopen(self) -> None:
+    def reopen(self):
         opening = open_vector_store(self.folder / "store", model="bench", dimension=DIMENSION)
-        self.store: VectorStore = self.run(opening)
+        self.store = self.run(opening)
 
-    def put(self, numbers: range, rows: Rows) -> None:
+    def put(self, numbers, rows):
         points = [
             VectorPoint(PassageRef(self.frame.key(n), 0, 0, 100), self.frame.when(n), "ru", f"{n:032x}", row)
             for n, row in zip(numbers, rows, strict=True)
         ]
         self.run(self.store.upsert(points))
 
-    def search(self, near: Near) -> list[int]:
+    def search(self, near):
         return self._find(near, self.all)
 
-    def within(self, near: Near) -> list[int]:
+    def within(self, near):
         return self._find(near, near.window)
 
-    def _find(self, near: Near, only: SearchFilter) -> list[int]:
+    def _find(self, near, only):
         return [place.key.message_id - 1 for place, _ in self.run(self.store.search(near.vector, only, MOST))]
 
-    def close(self) -> None:
+    def close(self):
         self.run(self.store.close())
 
 
 class NumpyScan(Engine):
     """A matrix and a product: what any engine must be held against."""
 
-    def __init__(self, frame: Frame, folder: Path) -> None:
+    def __init__(self, frame, folder):
         self.frame, self.file = frame, folder / "rows.npy"
         self.rows = np.zeros((len(frame), DIMENSION), np.float32)
 
-    def reopen(self) -> None:
+    def reopen(self):
         self.rows = np.load(self.file)
 
-    def put(self, numbers: range, rows: Rows) -> None:
+    def put(self, numbers, rows):
         self.rows[numbers.start : numbers.stop] = rows
 
-    def search(self, near: Near) -> list[int]:
+    def search(self, near):
         return find_nearest(self.rows @ near.vector, np.arange(len(self.rows)))
 
-    def within(self, near: Near) -> list[int]:
+    def within(self, near):
         passing = np.flatnonzero(self.frame.inside(near.window))
         return find_nearest(self.rows[passing] @ near.vector, passing)
 
-    def close(self) -> None:
+    def close(self):
         np.save(self.file, self.rows)
 
 
-def find_nearest(cosines: Rows, numbers: NDArray[np.int64]) -> list[int]:
+def find_nearest(cosines, numbers):
     best = np.argpartition(-cosines, MOST - 1)[:MOST] if len(cosines) > MOST else np.arange(len(cosines))
-    found: list[int] = numbers[best[np.argsort(-cosines[best])]].tolist()
-    return found
+    return numbers[best[np.argsort(-cosines[best])]].tolist()
 
 
 class SqliteVec(Engine):
@@ -155,14 +149,14 @@ class SqliteVec(Engine):
 
     _WITHIN = "AND chat IN ({}) AND date >= ? AND date < ?"
 
-    def __init__(self, frame: Frame, folder: Path) -> None:
+    def __init__(self, frame, folder):
         self.frame, self.file = frame, folder / "vectors.db"
         self.reopen()
         self.db.execute("PRAGMA journal_mode=WAL")
         column = f"embedding float[{DIMENSION}] distance_metric=cosine"
         self.db.execute(f"CREATE VIRTUAL TABLE posts USING vec0({column}, chat integer, date integer)")
 
-    def reopen(self) -> None:
+    def reopen(self):
         import apsw  # many builds of Python have a sqlite3 that loads no extensions
         import sqlite_vec
 
@@ -170,7 +164,7 @@ class SqliteVec(Engine):
         self.db.enable_load_extension(True)
         self.db.load_extension(sqlite_vec.loadable_path())
 
-    def put(self, numbers: range, rows: Rows) -> None:
+    def put(self, numbers, rows):
         self.db.execute("BEGIN")
         made = (
             (n, row.tobytes(), self.frame.key(n).chat_id, int(self.frame.date[n]))
@@ -179,24 +173,24 @@ class SqliteVec(Engine):
         self.db.executemany("INSERT INTO posts (rowid, embedding, chat, date) VALUES (?, ?, ?, ?)", made)
         self.db.execute("COMMIT")
 
-    def search(self, near: Near, where: str = "", values: tuple[int, ...] = ()) -> list[int]:
+    def search(self, near, where="", values=()):
         sql = f"SELECT rowid FROM posts WHERE embedding MATCH ? AND k = ? {where} ORDER BY distance"
         return [n for (n,) in self.db.execute(sql, (near.vector.tobytes(), MOST, *values))]
 
-    def within(self, near: Near) -> list[int]:
+    def within(self, near):
         window = near.window
         dates = int(window.since.timestamp()), int(window.until.timestamp())
         marks = ",".join("?" * len(window.channels))
         return self.search(near, self._WITHIN.format(marks), (*window.channels, *dates))
 
-    def close(self) -> None:
+    def close(self):
         self.db.close()
 
 
 class LanceDb(Engine):
     """LanceDB without a vector index, exact; channel and date have scalar indexes, filters come first."""
 
-    def __init__(self, frame: Frame, folder: Path) -> None:
+    def __init__(self, frame, folder):
         import pyarrow
 
         self.frame, self.folder, self.arrow = frame, folder, pyarrow
@@ -206,15 +200,15 @@ class LanceDb(Engine):
         self._connect().create_table("posts", schema=self.schema)
         self.reopen()
 
-    def _connect(self) -> Any:
+    def _connect(self):
         import lancedb
 
         return lancedb.connect(self.folder)
 
-    def reopen(self) -> None:
+    def reopen(self):
         self.table = self._connect().open_table("posts")
 
-    def put(self, numbers: range, rows: Rows) -> None:
+    def put(self, numbers, rows):
         columns = {
             "post": list(numbers),
             "chat": [self.frame.key(n).chat_id for n in numbers],
@@ -223,32 +217,31 @@ class LanceDb(Engine):
         }
         self.table.add(self.arrow.table(columns, schema=self.schema))
 
-    def settle(self) -> None:
+    def settle(self):
         for column, kind in (("chat", "BITMAP"), ("date", "BTREE"), ("post", "BTREE")):
             self.table.create_scalar_index(column, index_type=kind)
         self.table.optimize()
 
-    def _query(self, near: Near) -> Any:
+    def _query(self, near):
         return self.table.search(near.vector).distance_type("cosine").select(["post", "_distance"]).limit(MOST)
 
-    def _found(self, query: Any) -> list[int]:
-        found: list[int] = query.to_arrow()["post"].to_pylist()
-        return found
+    def _found(self, query):
+        return query.to_arrow()["post"].to_pylist()
 
-    def search(self, near: Near) -> list[int]:
+    def search(self, near):
         return self._found(self._query(near))
 
-    def within(self, near: Near) -> list[int]:
+    def within(self, near):
         window = near.window
         chats = f"chat IN ({', '.join(map(str, window.channels))})"
         dates = f"date >= {int(window.since.timestamp())} AND date < {int(window.until.timestamp())}"
         return self._found(self._query(near).where(f"{chats} AND {dates}", prefilter=True))
 
-    def close(self) -> None:
+    def close(self):
         del self.table
 
 
-ENGINES: dict[str, type[Engine]] = {
+ENGINES = {
     "citegram": Ours, "sqlite-vec": SqliteVec, "lancedb": LanceDb, "numpy scan": NumpyScan,
 }  # fmt: skip
 NEEDS = {"sqlite-vec": "apsw", "lancedb": "lancedb"}  # engine -> module

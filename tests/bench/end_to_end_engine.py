@@ -1,21 +1,17 @@
 """The whole of it: an archive with its index on disk, a cold start, questions answered without a model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
-from bench.measure_process import Row, disk_mb, memory_mb, peak_mb, percentiles, seconds, times
+from bench.measure_process import disk_mb, memory_mb, peak_mb, percentiles, seconds, times
 
 _SLICE = 5000
 
 
-def fill(size: int, folder: Path, count: int) -> Row:
+def fill(size, folder, count):
     """Write the posts into an archive in the folder, index them, and leave questions about them there."""
     from bench import synthetic_posts
 
@@ -33,7 +29,7 @@ def fill(size: int, folder: Path, count: int) -> Row:
     }
 
 
-async def _filled(posts: Any, folder: Path) -> tuple[float, float]:
+async def _filled(posts, folder):
     """Seconds for the archive and for the index."""
     from bench.synthetic_posts import CHANNELS
 
@@ -58,17 +54,17 @@ async def _filled(posts: Any, folder: Path) -> tuple[float, float]:
         await archive.close()
 
 
-def word_question(words: tuple[str, ...]) -> str:
+def word_question(words):
     """A question about words, in their language."""
     said = " ".join(words)
     return f"What is known about {said}?" if words[0].isascii() else f"Что известно про {said}?"
 
 
-def _counting(word: str) -> str:
+def _counting(word):
     return f"How many posts mention {word}?" if word.isascii() else f"В скольких постах упоминается {word}?"
 
 
-def ask(folder: Path, begun: float) -> Row:
+def ask(folder, begun):
     """Start as the bot starts and answer; `begun` is when this process was told to start (monotonic clock)."""
     import bot.app  # what the bot imports is part of its cold start
     from ingest.indexer import LexicalIndexer
@@ -93,24 +89,24 @@ def ask(folder: Path, begun: float) -> Row:
         return row
 
 
-def _answered(runner: asyncio.Runner, rag: Any, known: frozenset[int], asked: list[dict[str, Any]]) -> Row:
+def _answered(runner, rag, known, asked):
     from rag_core.answer import answer_question
     from rag_core.errors import StageTimeout
     from rag_core.types import Question, Viewer
 
-    right, viewer, now = set[int](), Viewer(1, known), datetime(2026, 1, 1, tzinfo=UTC)
+    right, viewer, now = set(), Viewer(1, known), datetime(2026, 1, 1, tzinfo=UTC)
 
-    def told(text: str) -> Any:
+    def told(text):
         lang = "en" if text.isascii() else "ru"
         return runner.run(answer_question(Question(text, lang, now, viewer), rag))
 
-    def one(row: dict[str, Any]) -> None:
+    def one(row):
         said = told(row["text"])
         copies = {copy for copies in said.copies.values() for copy in copies}
         if any(key.message_id == row["post"] + 1 for key in (*said.posts(), *copies)):
             right.add(row["post"])
 
-    def count(word: str) -> None:
+    def count(word):
         with suppress(StageTimeout):  # said to the asker, after the seconds of its budget
             told(_counting(word))
 

@@ -1,23 +1,16 @@
 """Figures to ratios and tables a person reads on a terminal."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
 OURS = "citegram"
 _ORACLE = {"lexical": "rank-bm25", "dense": "numpy scan"}  # what the others should find
 _COMPARED = {"lexical": "query_p95_ms", "dense": "filtered_p95_ms"}  # leg -> the figure that peers are compared by
 
-Rows = dict[str, dict[str, Any]]  # engine -> figures
 
-
-def compute_ratios(metrics: Mapping[str, Mapping[str, Rows]]) -> dict[str, Any]:
+def compute_ratios(metrics):
     """How many times faster we are than each peer, by size, leg and peer; and how far the findings agree.
 
     What was found is taken out of `metrics`; the share of the ten nearest that each vector store finds is put in.
     """
-    told: dict[str, Any] = {"ratios": {}, "agreement": {}}
+    told = {"ratios": {}, "agreement": {}}
     for size, legs in metrics.items():
         compared = {leg: rows for leg, rows in legs.items() if leg in _COMPARED and OURS in rows}
         told["ratios"][size] = {
@@ -34,7 +27,7 @@ def compute_ratios(metrics: Mapping[str, Mapping[str, Rows]]) -> dict[str, Any]:
     return told
 
 
-def _agreement(leg: str, rows: Rows) -> dict[str, float]:
+def _agreement(leg, rows):
     """Lexical: the largest difference of a score; dense: the share of the ten nearest that are the same."""
     ours, oracle = (rows.get(name, {}).get("found") for name in (OURS, _ORACLE[leg]))
     if not ours or not oracle:
@@ -45,13 +38,13 @@ def _agreement(leg: str, rows: Rows) -> dict[str, float]:
     return {"same_nearest": _share_of_nearest(ours, oracle)}
 
 
-def _share_of_nearest(found: Sequence[Sequence[int]], exact: Sequence[Sequence[int]]) -> float:
+def _share_of_nearest(found, exact):
     return sum(len(set(x) & set(y)) / len(y) for x, y in zip(found, exact, strict=True)) / len(exact)
 
 
-def format_table(told: Mapping[str, Any]) -> str:
+def format_table(told):
     """Everything, as tables in plain text."""
-    lines = list[str]()
+    lines = []
     for size, legs in told["metrics"].items():
         for leg, rows in ((leg, rows) for leg, rows in legs.items() if rows):
             names = list(dict.fromkeys(name for row in rows.values() for name in row))
@@ -63,13 +56,13 @@ def format_table(told: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _cell(value: float | None) -> str:
+def _cell(value):
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _aligned(rows):
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(

@@ -3,13 +3,10 @@
 measure_one_engine.py lexical|dense|fill|ask ENGINE SIZE FOLDER QUERIES BEGUN
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "fake_models")]
@@ -20,7 +17,7 @@ from bench.measure_process import disk_mb, memory_mb, percentiles, seconds, time
 _COMPARED = 20  # queries whose results are handed over, to be held against those of others
 
 
-def lexical(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
+def lexical(name, size, folder, queries):
     """Figures of one lexical engine."""
     from bench import synthetic_posts
     from bench.lexical_engine_contract import ENGINES
@@ -31,13 +28,13 @@ def lexical(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     engine = ENGINES[name](posts, folder)
     gc.freeze()  # the corpus is not the engine's burden
     before = memory_mb()
-    row: dict[str, Any] = {"build_s": seconds(lambda: engine.build(documents)), "memory_mb": memory_mb() - before}
+    row = {"build_s": seconds(lambda: engine.build(documents)), "memory_mb": memory_mb() - before}
     row |= percentiles(times(asked, engine.search)) | percentiles(times(asked, engine.within), "filtered")
     row["found"] = [engine.best(engine.search(query))[:10] for query in asked[:_COMPARED]]
     return row
 
 
-def dense(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
+def dense(name, size, folder, queries):
     """Figures of one vector store."""
     from bench.dense_engines import ENGINES, draw, slices
     from bench.synthetic_posts import Frame
@@ -47,9 +44,9 @@ def dense(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     before = memory_mb()
     engine, insert = ENGINES[name](frame, folder), 0.0
     for numbers, rows in slices(size):
-        insert += seconds(lambda some=numbers, at=rows: engine.put(some, at))  # type: ignore[misc]
+        insert += seconds(lambda some=numbers, at=rows: engine.put(some, at))
     insert += seconds(engine.settle)
-    row: dict[str, Any] = {"insert_per_s": size / insert}
+    row = {"insert_per_s": size / insert}
     row |= percentiles(times(asked, engine.search)) | percentiles(times(asked, engine.within), "filtered")
     row["found"] = [engine.within(near)[:10] for near in asked[:_COMPARED]]
     row["memory_mb"] = memory_mb() - before
@@ -59,7 +56,7 @@ def dense(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     return row
 
 
-def main(kind: str, name: str, size: int, folder: Path, queries: int, begun: float) -> dict[str, Any]:
+def main(kind, name, size, folder, queries, begun):
     """Do as told."""
     if kind == "fill":
         return end_to_end_engine.fill(size, folder, queries)

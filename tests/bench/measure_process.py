@@ -1,7 +1,5 @@
 """How things are measured: times, memory, disk. Every engine is measured in a process of its own."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json
@@ -9,22 +7,20 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
-Row = dict[str, float]  # name of a figure, with its unit -> figure
 
 _ROUNDS = 3
 _FEWEST = 5  # queries
 
 
-def times(queries: Sequence[T], ask: Callable[[T], object], budget: float = 20.0) -> list[float]:
+def times(queries, ask, budget=20.0):
     """Milliseconds of each query, the best of three rounds: what else the machine did is not counted.
 
     Of slow ones only so many are asked as `budget` seconds allow, but at least five.
@@ -36,19 +32,19 @@ def times(queries: Sequence[T], ask: Callable[[T], object], budget: float = 20.0
     return [min(each) for each in zip(*rounds, strict=True)]
 
 
-def percentiles(took: Sequence[float], name: str = "query") -> Row:
+def percentiles(took, name="query"):
     """Median and 95th percentile, in milliseconds."""
     return {f"{name}_p50_ms": float(np.percentile(took, 50)), f"{name}_p95_ms": float(np.percentile(took, 95))}
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work):
     """How long it takes, once."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def memory_mb() -> float:
+def memory_mb():
     """What this process and its children hold now, mapped files included, after giving back what is not needed."""
     gc.collect()
     if sys.platform != "linux":
@@ -59,26 +55,26 @@ def memory_mb() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
-def _children() -> list[str]:
-    found = list[str]()
+def _children():
+    found = []
     for task in Path("/proc/self/task").iterdir():
         with suppress(FileNotFoundError):  # a thread that has ended meanwhile
             found += (task / "children").read_text(encoding="ascii").split()
     return found
 
 
-def peak_mb() -> float:
+def peak_mb():
     """The most this process has held so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform == "linux" else 2**20)
 
 
-def disk_mb(place: Path) -> float:
+def disk_mb(place):
     """The size of a file, or of everything in a folder."""
     files = [place] if place.is_file() else [file for file in place.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files) / 2**20
 
 
-def in_child(script: Path, *words: str) -> dict[str, Any]:
+def in_child(script, *words):
     """Run a script in a process of its own; the last line it prints is a JSON object.
 
     The process is told the moment it was started at, on the monotonic clock, as its last argument.
@@ -86,5 +82,4 @@ def in_child(script: Path, *words: str) -> dict[str, Any]:
     """
     command = [sys.executable, str(script), *words, repr(time.monotonic())]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    return json.loads(done.stdout.splitlines()[-1])

@@ -3,19 +3,15 @@
 python tests/bench/run_bench.py [--sizes 10k,100k,1m] [--queries 200]
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError
-from typing import Any
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -29,12 +25,12 @@ _ENGINES = {"lexical": [*lexical_engine_contract.ENGINES], "dense": [*dense_engi
 _NEEDS = lexical_engine_contract.NEEDS | dense_engines.NEEDS
 
 
-def run_bench(sizes: Sequence[int], queries: int, peers: Sequence[str] | None = None) -> dict[str, Any]:
+def run_bench(sizes, queries, peers=None):
     """Measure everything, smallest size first: `metrics` by size, leg and engine, `ratios`, `agreement`, `skipped`.
 
     `peers`: these alone beside ours.
     """
-    metrics: dict[str, dict[str, dict[str, Any]]] = {}
+    metrics = {}
     skipped = [f"{name} is not installed: left out" for name, module in _NEEDS.items() if find_spec(module) is None]
     for size in sizes:
         for leg, engines in _ENGINES.items():
@@ -48,8 +44,8 @@ def run_bench(sizes: Sequence[int], queries: int, peers: Sequence[str] | None = 
     return {"metrics": metrics, "skipped": skipped} | compute_ratios(metrics)
 
 
-def _measure(leg: str, name: str, size: int, queries: int) -> dict[str, Any]:
-    row: dict[str, Any] = {}
+def _measure(leg, name, size, queries):
+    row = {}
     with tempfile.TemporaryDirectory(prefix="citegram-bench-") as folder:
         for kind in ("fill", "ask") if leg == "whole" else (leg,):
             print(f"{kind}, {size:,} posts, {name} ...", end=" ", flush=True)
@@ -59,13 +55,13 @@ def _measure(leg: str, name: str, size: int, queries: int) -> dict[str, Any]:
     return row
 
 
-def parse_size(word: str) -> int:
+def parse_size(word):
     """A number of posts such as 100k or 1m."""
     unit = {"k": 1000, "m": 1_000_000}.get(word[-1:].lower())
     return int(word[:-1]) * unit if unit else int(word)
 
 
-def main() -> int:
+def main():
     """Run and print. Exit code 1 where an engine of ours failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="10k,100k", help="numbers of posts; 1m takes half an hour")

@@ -9,8 +9,6 @@ answered two at a time, as the bot does. With --models there is an invented vect
 100,000 posts would take an hour); the questions' are the model's own.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -18,11 +16,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -38,9 +34,8 @@ from rag_core.planning.plan import build_bare_plan, plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run
 from rag_core.storage import channels
-from rag_core.types import Channel, Plan, Question, Viewer
+from rag_core.types import Question, Viewer
 
-Row = dict[str, float]
 _ROUNDS = 3
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -48,16 +43,16 @@ _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 class RandomEmbedder:
     """Vectors of no meaning under the name of a model."""
 
-    def __init__(self, name: str, dimension: int) -> None:
+    def __init__(self, name, dimension):
         self.name = name
         self._dimension, self._rng = dimension, np.random.default_rng(1)
 
-    async def passages(self, texts: Sequence[str]) -> Any:
+    async def passages(self, texts):
         """A row for each."""
         return self._rng.normal(size=(len(texts), self._dimension)).astype(np.float32)
 
 
-def asked(text: str, number: int) -> str:
+def asked(text, number):
     """A generated question as people ask: alone, with names, with two clauses, or with quotes and a year, in turn."""
     *start, first, second, last = text.removesuffix("?").split()
     if number % 4 == 1:
@@ -69,7 +64,7 @@ def asked(text: str, number: int) -> str:
     return text
 
 
-async def _took(question: Question, plan: Callable[[Question], Plan], rag: Any) -> float:
+async def _took(question, plan, rag):
     """Milliseconds of one question; `replace` makes empty caches."""
     fresh, run = replace(rag), Run(rag.budgets, "bench")
     started = time.perf_counter()
@@ -82,17 +77,17 @@ async def _took(question: Question, plan: Callable[[Question], Plan], rag: Any) 
 _AT_A_TIME, _TICK_S, _THREAD_SWITCH_S = 2, 0.005, 0.0005  # questions; of the clock; as `citegram run` sets it
 
 
-async def _time_answers_at_once(questions: list[Question], rag: Any) -> Row:
+async def _time_answers_at_once(questions, rag):
     """Seconds of all answers together, and milliseconds by which the event loop comes late to a clock beside them."""
     for question in questions[:5]:
         await answer_question(question, replace(rag, recipe="direct"))
-    turn, late = asyncio.Semaphore(_AT_A_TIME), list[float]()
+    turn, late = asyncio.Semaphore(_AT_A_TIME), []
 
-    async def answer(question: Question) -> None:
+    async def answer(question):
         async with turn:
             await answer_question(question, replace(rag, recipe="direct"))
 
-    async def tick() -> None:
+    async def tick():
         while True:
             begun = time.perf_counter()
             await asyncio.sleep(_TICK_S)
@@ -111,13 +106,13 @@ async def _time_answers_at_once(questions: list[Question], rag: Any) -> Row:
     }
 
 
-async def measured(folder: Path, models: Path | None, at_once: bool) -> Row:
+async def measured(folder, models, at_once):
     """Figures of a filled folder."""
     told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, "models": chosen})) as rag:
         if rag.dense:
-            inventing: Any = RandomEmbedder(rag.dense.embedder.name, rag.dense.embedder.dimension)
+            inventing = RandomEmbedder(rag.dense.embedder.name, rag.dense.embedder.dimension)
             await DenseIndexer(rag.archive, rag.dense.vectors, inventing).catch_up()
         known = await channels.load_channels(rag.archive)
         viewer = Viewer(1, frozenset(known))
@@ -128,10 +123,10 @@ async def measured(folder: Path, models: Path | None, at_once: bool) -> Row:
         return await (_time_answers_at_once(questions, rag) if at_once else _compare(questions, known, rag))
 
 
-async def _compare(questions: list[Question], known: dict[int, Channel], rag: Any) -> Row:
+async def _compare(questions, known, rag):
     """Milliseconds of the questions alone and with their plans, each the best of the rounds."""
 
-    def planned(question: Question) -> Plan:
+    def planned(question):
         return plan_by_rules(question, known)
 
     for question in questions[:5]:  # what is made at the first use
@@ -142,14 +137,14 @@ async def _compare(questions: list[Question], known: dict[int, Channel], rag: An
             ways = [(build_bare_plan, alone), (planned, plans)]
             for plan, best in ways if (n + turn) % 2 else reversed(ways):
                 best[n] = min(best[n], await _took(question, plan, rag))
-    row: Row = {"queries": float(np.mean([len(planned(question).queries) for question in questions]))}
+    row = {"queries": float(np.mean([len(planned(question).queries) for question in questions]))}
     for share in (50, 95):
         one, other = float(np.percentile(alone, share)), float(np.percentile(plans, share))
         row |= {f"alone_p{share}_ms": one, f"planned_p{share}_ms": other, f"ratio_p{share}": other / one}
     return row
 
 
-def main() -> None:
+def main():
     """Fill, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--posts", type=int, default=2000)

@@ -6,9 +6,6 @@ Russian news channels (a post has 31 terms in the middle, 40 on average; the com
 stands in one post of six).
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -61,14 +58,12 @@ class Words:
     size: int
 
     @classmethod
-    def make(cls, size: int, rng: np.random.Generator) -> Words:
+    def make(cls, size, rng):
         """Invent them; the order is the order of how often they are used."""
         functions = [word for stops in (_STOPS_RU, _STOPS_EN) for word in rng.permutation(stops).tolist()]
         return cls([*_invented(*_RU, size, rng), *_invented(*_EN, size, rng), *functions], size)
 
-    def drawn(
-        self, chance: NDArray[np.float64], russian: NDArray[np.bool_], function: NDArray[np.bool_]
-    ) -> NDArray[np.int32]:
+    def drawn(self, chance, russian, function):
         """One word for each chance (0..1), in the language and of the kind asked for."""
         word = np.searchsorted(_law(self.size), chance).astype(np.int32)
         word[~russian] += self.size
@@ -80,19 +75,17 @@ class Words:
         return word
 
 
-def _law(size: int) -> NDArray[np.float64]:
+def _law(size):
     weights = (np.arange(1, size + 1) + _SHIFT) ** -_POWER
-    share: NDArray[np.float64] = np.cumsum(weights) / weights.sum()
+    share = np.cumsum(weights) / weights.sum()
     share[-1] = 1.0
     return share
 
 
-def _invented(
-    onsets: list[str], vowels: list[str], closing: list[str], endings: list[str], size: int, rng: np.random.Generator
-) -> list[str]:
+def _invented(onsets, vowels, closing, endings, size, rng):
     """Different words, longer the rarer they are; some are numbers."""
 
-    def some(parts: list[str]) -> NDArray[np.object_]:
+    def some(parts):
         return rng.choice(parts, room).astype(object)
 
     room = 2 * size + 4000
@@ -133,7 +126,7 @@ class Frame:
     date: Ints
 
     @classmethod
-    def make(cls, size: int, seed: int = 1) -> Frame:
+    def make(cls, size, seed=1):
         """Two years, a little more every month, quiet at night."""
         rng = np.random.default_rng([seed, size, 0])
         day = np.floor(rng.power(1.2, size) * _DAYS)
@@ -141,27 +134,27 @@ class Frame:
         date = np.sort((_FROM.timestamp() + day * 86_400 + hour * 3600).astype(np.int64))
         return cls(rng.choice(len(_SHARES), size, p=_SHARES).astype(np.int16), date)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.channel)
 
-    def key(self, post: int) -> PostKey:
+    def key(self, post):
         """What the post is known by; message ids grow within a channel, with gaps."""
         return PostKey(CHANNELS[self.channel[post]].chat_id, post + 1)
 
-    def when(self, post: int) -> datetime:
+    def when(self, post):
         """Its date, aware, in UTC."""
         return datetime.fromtimestamp(int(self.date[post]), UTC)
 
-    def window(self, post: int, rng: np.random.Generator) -> Window:
+    def window(self, post, rng):
         """A filter that the post passes."""
         others = rng.choice(len(CHANNELS), 2, replace=False).tolist()
         since = self.when(post) - timedelta(days=int(rng.integers(180)))
         channels = frozenset(CHANNELS[n].chat_id for n in (int(self.channel[post]), *others))
         return Window(channels, since, since + timedelta(days=181))
 
-    def inside(self, only: SearchFilter) -> NDArray[np.bool_]:
+    def inside(self, only):
         """Which posts pass."""
-        mask: NDArray[np.bool_] = np.array([channel.chat_id in only.channels for channel in CHANNELS])[self.channel]
+        mask = np.array([channel.chat_id in only.channels for channel in CHANNELS])[self.channel]
         if only.since and only.until:
             mask &= (self.date >= only.since.timestamp()) & (self.date < only.until.timestamp())
         return mask
@@ -178,21 +171,20 @@ class Corpus:
     starts: Ints
     original: NDArray[np.int32]  # the post it copies, or -1
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.frame)
 
-    def words(self, post: int) -> list[int]:
+    def words(self, post):
         """The numbers of its words, in order."""
-        numbers: list[int] = self.flat[self.starts[post] : self.starts[post + 1]].tolist()
-        return numbers
+        return self.flat[self.starts[post] : self.starts[post + 1]].tolist()
 
-    def terms(self, post: int) -> list[str]:
+    def terms(self, post):
         """What the analysis makes of its text."""
         return [found for word in self.words(post) if (found := self.stems[word])]
 
-    def text(self, post: int) -> str:
+    def text(self, post):
         """Its words as sentences."""
-        said, lines, at = [self.spelling[word] for word in self.words(post)], list[str](), 0
+        said, lines, at = [self.spelling[word] for word in self.words(post)], [], 0
         while at < len(said):
             length = _SENTENCES[(len(said) + len(lines)) % len(_SENTENCES)]
             line = " ".join(said[at : at + length])
@@ -200,7 +192,7 @@ class Corpus:
             at += length
         return " ".join(lines)
 
-    def posts(self, first: int, last: int) -> Iterator[Post]:
+    def posts(self, first, last):
         """Posts as the archive takes them; copies come as forwards."""
         for n in range(first, min(last, len(self))):
             source = int(self.original[n])
@@ -209,7 +201,7 @@ class Corpus:
             yield Post(self.frame.key(n), self.frame.when(n), self.text(n), origin=origin)
 
 
-def make_posts(size: int, seed: int = 1) -> Corpus:
+def make_posts(size, seed=1):
     """A corpus of `size` posts: 1.5 s for 100,000."""
     rng, frame = np.random.default_rng([seed, size, 1]), Frame.make(size, seed)
     words, original = Words.make(int(_VOCABULARY * size**0.5), rng), _originals(size, rng)
@@ -223,7 +215,7 @@ def make_posts(size: int, seed: int = 1) -> Corpus:
     return Corpus(frame, words.spelling, [stem(word) for word in words.spelling], flat, starts, original)
 
 
-def _originals(size: int, rng: np.random.Generator) -> NDArray[np.int32]:
+def _originals(size, rng):
     """For each post the earlier one it copies, or -1; what is copied is no copy itself."""
     copies = rng.random(size) < _COPIES
     copies[0] = False
@@ -231,7 +223,7 @@ def _originals(size: int, rng: np.random.Generator) -> NDArray[np.int32]:
     return np.where(copies & ~copies[source], source, -1).astype(np.int32)
 
 
-def _written(words: Words, russian: NDArray[np.bool_], starts: Ints, rng: np.random.Generator) -> NDArray[np.int32]:
+def _written(words, russian, starts, rng):
     total = len(russian)
     flat = words.drawn(rng.random(total), russian, rng.random(total) < _STOPS)
     place = np.arange(total) - np.repeat(starts[:-1], np.diff(starts))
@@ -240,9 +232,9 @@ def _written(words: Words, russian: NDArray[np.bool_], starts: Ints, rng: np.ran
     return flat
 
 
-def draw_queries(corpus: Corpus, count: int, seed: int = 2) -> list[Query]:
+def draw_queries(corpus, count, seed=2):
     """Queries of 3 to 6 different words of one post each, function words and numbers aside."""
-    rng, queries = np.random.default_rng([seed, len(corpus)]), list[Query]()
+    rng, queries = np.random.default_rng([seed, len(corpus)]), []
     while len(queries) < count:
         post = int(rng.integers(len(corpus)))
         said = {corpus.stems[word]: word for word in corpus.words(post) if corpus.spelling[word].isalpha()}

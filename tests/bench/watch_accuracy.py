@@ -3,8 +3,6 @@
 Run: python tests/bench/watch_accuracy.py posts.jsonl.gz
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys
@@ -22,18 +20,18 @@ from rag_core.watch_matching import WatchIndex
 DATA = Path(__file__).parents[1] / "data" / "watches"
 
 
-def make_watch(number: int, text: str) -> Watch:
+def make_watch(number, text):
     made_at = datetime.fromtimestamp(0, UTC)
     return Watch(1, 1, True, text, text, id=number, made_at=made_at, paused=False, muted_until=0, quiet="")
 
 
-def main(path: str) -> None:
+def main(path):
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     wanted = [json.loads(line) for line in (DATA / "watches.jsonl").read_text("utf-8").splitlines()]
     posts = [Post(PostKey(1, n), datetime(2024, 12, 1, tzinfo=UTC), row["text"]) for n, row in enumerate(rows)]
     index = WatchIndex(make_watch(n, one["watch"]) for n, one in enumerate(wanted))
-    found: dict[int, set[str]] = {n: set() for n in range(len(wanted))}
+    found = {n: set() for n in range(len(wanted))}
     for post, row in zip(posts, rows, strict=True):
         for watch in index.match(post):
             found[watch.id].add(row["id"])

@@ -1,7 +1,5 @@
 """Playwright, where it is installed, and pages whose faults are noted."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,9 +12,9 @@ else:
 __all__ = ["note_faults", "playwright_api"]
 
 
-def note_faults(page: playwright_api.Page) -> list[str]:
+def note_faults(page):
     """Errors of the page's scripts, and what it writes to the console as an error, as they come."""
-    wrong: list[str] = []
+    wrong = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
     return wrong

@@ -1,26 +1,22 @@
 """A program that asks the bot over HTTP, by the official client of MCP."""
 
-from __future__ import annotations
-
 import json
 import socket
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx2
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 
-def find_free_address() -> str:
+def find_free_address():
     """An address where nothing listens yet."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return "127.0.0.1:{1}".format(*free.getsockname())
 
 
 @asynccontextmanager
-async def connect(address: str, token: str, mode: str = "auto") -> AsyncIterator[Client]:
+async def connect(address, token, mode="auto"):
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(f"http://{address}/mcp", http_client=http)
@@ -28,7 +24,7 @@ async def connect(address: str, token: str, mode: str = "auto") -> AsyncIterator
             yield client
 
 
-async def call(address: str, token: str, tool: str, **given: object) -> Any:
+async def call(address, token, tool, **given):
     """What a tool returns; the sentence of an error."""
     async with connect(address, token) as client:
         found = await client.call_tool(tool, given)

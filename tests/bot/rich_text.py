@@ -1,14 +1,9 @@
 """Rich messages as tests read them: their words, links and notes."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 PARTS = ("text", "credit", "summary", "blocks", "cells")
 
 
-def walk(part: Any) -> Iterator[dict[str, Any]]:
+def walk(part):
     """All objects of a rich message, outermost first."""
     if isinstance(part, dict):
         yield part
@@ -17,30 +12,30 @@ def walk(part: Any) -> Iterator[dict[str, Any]]:
         yield from walk(inner)
 
 
-def join_words(text: Any) -> str:
+def join_words(text):
     """The words of one text."""
     if isinstance(text, list):
         return "".join(map(join_words, text))
     return text if isinstance(text, str) else join_words(text["text"])
 
 
-def find_notes(rich: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def find_notes(rich):
     """The notes by their names: the blocks that footnote marks lead to."""
     blocks = [one for one in walk(rich) if isinstance(one.get("text"), dict) and one["text"]["type"] == "reference"]
     return {block["text"]["name"]: block for block in blocks}
 
 
-def list_marks(rich: dict[str, Any]) -> list[str]:
+def list_marks(rich):
     """The names that footnote marks lead to."""
     return [one["reference_name"] for one in walk(rich) if one.get("type") == "reference_link"]
 
 
-def list_links(part: Any) -> list[str]:
+def list_links(part):
     """The addresses of a part, in order."""
     return [one["url"] for one in walk(part) if one.get("type") == "url"]
 
 
-def outline(blocks: list[dict[str, Any]], depth: int = 0) -> list[str]:
+def outline(blocks, depth=0):
     """A line for each block and row, as a reader sees it."""
     lines = []
     for block in blocks:
@@ -53,10 +48,10 @@ def outline(blocks: list[dict[str, Any]], depth: int = 0) -> list[str]:
     return lines
 
 
-def read_body(rich: dict[str, Any]) -> tuple[list[str], list[str]]:
+def read_body(rich):
     """What an answer says, block by block, and the lines that name its sources."""
     notes = [id(block) for block in find_notes(rich).values()]
-    body, sources = list[str](), list[str]()
+    body, sources = [], []
     for block in [one for one in walk(rich["blocks"]) if "type" in one and is_block(one)]:
         if id(block) in notes:
             sources.append(join_words(block["credit"]))
@@ -69,5 +64,5 @@ def read_body(rich: dict[str, Any]) -> tuple[list[str], list[str]]:
     return body, sources
 
 
-def is_block(part: dict[str, Any]) -> bool:
+def is_block(part):
     return part["type"] in {"paragraph", "heading", "blockquote", "expandable_blockquote", "details", "table"}

@@ -1,16 +1,11 @@
 """Changes of chats that only tests make in the sandbox: titles, blocked bots, topics."""
 
-from __future__ import annotations
-
-from bot.sandbox.messages import Json
-from bot.sandbox.state import Membership, SandboxState, can_bot_see
+from bot.sandbox.state import Membership, can_bot_see
 
 _TOPIC_ICON_COLOUR = 7322096  # https://core.telegram.org/bots/api#createforumtopic
 
 
-def rename_chat(
-    world: SandboxState, chat_id: int, title: str, *, username: str | None = None, by: int | None = None
-) -> None:
+def rename_chat(world, chat_id, title, *, username=None, by=None):
     """Set the title, with a service message if it changes, and the username, without one."""
     room = world.room(chat_id)
     renamed, room.title, room.username = title != room.title, title, username
@@ -23,11 +18,11 @@ def rename_chat(
         world.queue.push("channel_post" if room.kind == "channel" else "message", message)
 
 
-def set_bot_blocked(world: SandboxState, user_id: int) -> None:
+def set_bot_blocked(world, user_id):
     """Let a user block the bot."""
     person, bot = world.people[user_id], world.bot
     person.blocked = True
-    change: Json = {
+    change = {
         "chat": world.room(user_id).wire(),
         "from": person.wire(),
         "date": int(world.clock()),
@@ -37,7 +32,7 @@ def set_bot_blocked(world: SandboxState, user_id: int) -> None:
     world.queue.push("my_chat_member", change)
 
 
-def create_topic(world: SandboxState, chat_id: int, user_id: int, name: str) -> int:
+def create_topic(world, chat_id, user_id, name):
     """Open a topic in a forum; returns its thread id."""
     room = world.room(chat_id)
     created = {"name": name, "icon_color": _TOPIC_ICON_COLOUR}

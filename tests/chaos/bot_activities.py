@@ -1,7 +1,5 @@
 """What the bot is in the midst of when a fault comes: each is a task that ends when its work is done."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
@@ -26,7 +24,7 @@ class Activity:
     midst: Callable[[BotEnvironment], Awaitable[None]]
 
 
-async def _command(scene: BotEnvironment, *words: str) -> tuple[int, str]:
+async def _command(scene, *words):
     """A command beside the bot: its exit code, and what it said to a person."""
     pipe = asyncio.subprocess.PIPE
     process = await scene.home.start_command(scene.sandbox, "-m", "bot.__main__", *words, stdout=pipe, stderr=pipe)
@@ -39,7 +37,7 @@ async def _command(scene: BotEnvironment, *words: str) -> tuple[int, str]:
             await process.wait()
 
 
-async def _until_done(scene: BotEnvironment, *words: str) -> list[str]:
+async def _until_done(scene, *words):
     """Give a command again until it is done, as a person or a script would; what it said each time it was not."""
     said = []
     while True:
@@ -50,12 +48,12 @@ async def _until_done(scene: BotEnvironment, *words: str) -> list[str]:
         await asyncio.sleep(_AGAIN_S)
 
 
-async def _import(scene: BotEnvironment) -> list[str]:
+async def _import(scene):
     file = scene.exported()
     return await _until_done(scene, "import", str(file), "--username", str(CHANNELS[-1].username))
 
 
-async def _reindex(scene: BotEnvironment) -> list[str]:
+async def _reindex(scene):
     """Rebuild again and again until the fault is over, then once more."""
     said = []
     while not scene.over:
@@ -63,11 +61,11 @@ async def _reindex(scene: BotEnvironment) -> list[str]:
     return said + await _until_done(scene, "reindex")
 
 
-async def _nothing(scene: BotEnvironment) -> list[str]:
+async def _nothing(scene):
     return []
 
 
-async def _shown(scene: BotEnvironment, sql: str) -> None:
+async def _shown(scene, sql):
     until = time.monotonic() + _BEGUN_S
     while not scene.home.rows(sql):
         if time.monotonic() > until:
@@ -75,15 +73,15 @@ async def _shown(scene: BotEnvironment, sql: str) -> None:
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-async def _importing(scene: BotEnvironment) -> None:
+async def _importing(scene):
     await _shown(scene, f"SELECT 1 FROM posts WHERE message_id >= {scene.imported} LIMIT 1")
 
 
-async def _reindexing(scene: BotEnvironment) -> None:
+async def _reindexing(scene):
     await _shown(scene, "SELECT 1 FROM rebuilds WHERE state = 'running'")
 
 
-async def _a_while(scene: BotEnvironment) -> None:
+async def _a_while(scene):
     await asyncio.sleep(2.0)
 
 

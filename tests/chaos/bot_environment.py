@@ -1,7 +1,5 @@
 """Where a cell is played: one bot with its data, its Telegram, its servers, and people who post and ask."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil
@@ -17,7 +15,7 @@ from chaos.expected_posts import ExpectedPost
 from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
 from chaos.slow_disk_and_clock import FaultInjection
 from driven_sandbox import DrivenSandbox
-from fake_models.openai_server import Body, OpenAiServer, answer_with
+from fake_models.openai_server import OpenAiServer, answer_with
 from fake_qdrant import FakeQdrant
 
 from bot.sandbox import page_api
@@ -33,7 +31,7 @@ _POST = re.compile(r"<post (\d+) \|[^>]*>\n(.+?)\n</post \1>", re.DOTALL)
 _PAUSE_S = 0.02  # between pieces, so that an outage meets answers half-way
 
 
-def quote_first_post(asked: Body) -> str:
+def quote_first_post(asked):
     """The first line of the last prompt's first post, with its number."""
     found = _POST.search(asked["messages"][-1]["content"])
     return f"{found[2].splitlines()[0]} [{found[1]}]" if found else "The posts do not say."
@@ -63,13 +61,13 @@ class BotEnvironment:
     first: int = EXPORTED  # where the next export begins
     imported: int = EXPORTED  # and the last one began
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.sandbox = DrivenSandbox(clock=lambda: time.time() + self.shift)
         self.traffic = ChannelTraffic(self.sandbox, self.seed)
         self.traffic.told.update({one.key: one for one in self.old})
         self.writer, self.qdrant = OpenAiServer(answer_with(quote_first_post, length=8, pause=_PAUSE_S)), FakeQdrant()
 
-    async def open(self, template: Path) -> None:
+    async def open(self, template):
         """Furnish it with a copy of a data folder and begin the bot. Raises TimeoutError, RuntimeError."""
         self.sandbox.world.add_person(ADMIN, "Ada", lang="en").started = True
         await self.sandbox.start()
@@ -89,14 +87,14 @@ class BotEnvironment:
         self.bot = Supervisor(self.home, self.sandbox)
         await self.bot.start()
 
-    async def close(self) -> None:
+    async def close(self):
         """End what is left."""
         await self.bot.kill()
         await self.sandbox.stop()
         await self.writer.stop()
         await self.qdrant.__aexit__()
 
-    def ask(self, text: str | None = None) -> int:
+    def ask(self, text=None):
         """A new reader asks in private; who it is."""
         self.asked += 1
         reader = _FIRST_READER + self.asked
@@ -105,23 +103,23 @@ class BotEnvironment:
         self.traffic.do(partial(page_api.send_as_person, self.sandbox.world, reader, reader, UserMessage(text)))
         return reader
 
-    def readers(self) -> range:
+    def readers(self):
         """All who asked."""
         return range(_FIRST_READER + 1, _FIRST_READER + 1 + self.asked)
 
-    def heard(self, reader: int) -> list[str]:
+    def heard(self, reader):
         """What the bot has written to somebody, as it is now."""
         messages = self.sandbox.world.room(reader).messages
         return [messages[n].get("text", "") for n in self.sandbox.world.sent.get(reader, ()) if n in messages]
 
-    def exported(self) -> Path:
+    def exported(self):
         """An export of posts that are new to the bot; they must be found in the end."""
         posts = make_expected_posts(self.first, _FEW if self.needs.models else _MANY, self.seed)
         self.traffic.told.update({one.key: one for one in posts})
         self.imported, self.first = self.first, self.first + len(posts)
         return write_export(self.folder / "export", posts)
 
-    async def flow(self, posts: float, questions: float) -> None:
+    async def flow(self, posts, questions):
         """Posts and questions at their rates (a second), until cancelled."""
         last, posted, asked = time.monotonic(), 0.0, 0.0  # what is due, in parts
         while True:

@@ -1,7 +1,5 @@
 """The real bot, `citegram run`, in a process of its own that may be killed at any moment and is begun again."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os
@@ -9,13 +7,7 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from multiprocessing.context import ForkServerProcess
-from pathlib import Path
-from typing import Any
-
-from driven_sandbox import DrivenSandbox
 
 from bot.__main__ import main
 
@@ -27,19 +19,19 @@ _PAUSE_S = 2.0  # of the unit's RestartSec
 _LOOK_EVERY_S = 0.02
 
 
-async def start_fork_server() -> None:
+async def start_fork_server():
     """Start the process that bots are forked from."""
     first = _WARM.Process(target=str)
     await asyncio.to_thread(first.start)
     await asyncio.to_thread(first.join)
 
 
-def fork_bot(settings: Mapping[str, str], log: Path, *words: str) -> ForkServerProcess:
+def fork_bot(settings, log, *words):
     """A process that is `citegram run`, or with other words, once it is started; its settings in its environment."""
     return fork_process(settings, log, main, words or ("run",))
 
 
-def fork_process(settings: Mapping[str, str], log: Path, target: Callable[..., Any], *args: Any) -> ForkServerProcess:
+def fork_process(settings, log, target, *args):
     """A process that ends with what `target` gives, and writes into `log`."""
     return _WARM.Process(target=_live, args=(settings, log, target, args))
 
@@ -47,26 +39,26 @@ def fork_process(settings: Mapping[str, str], log: Path, target: Callable[..., A
 class BotHome:
     """A data folder, its models (none: search by words alone), and what its bots said."""
 
-    def __init__(self, folder: Path, models: Path | None, more: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder, models, more=None):
         """`more`: further settings of the bots, by their names in the environment."""
         self.data = folder / "data"
         self.models = models
         self._more = dict(more or {})
         self.log = folder / "bot.log"
 
-    def environment(self, sandbox: DrivenSandbox) -> dict[str, str]:
+    def environment(self, sandbox):
         """The settings of a bot that lives here."""
         models = {"MODELS__DIR": str(self.models)} if self.models else {"MODELS__EMBEDDER": "none"}
         bot = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url}
         return bot | models | {"MODELS__RERANKER": "none", "DATA__DIR": str(self.data)} | self._more
 
-    async def start_command(self, sandbox: DrivenSandbox, *words: str, **streams: Any) -> asyncio.subprocess.Process:
+    async def start_command(self, sandbox, *words, **streams):
         """Start Python beside the bot with these arguments, in the bot's environment."""
         usual = {name: value for name, value in os.environ.items() if "__" not in name}
         usual |= self.environment(sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         return await asyncio.create_subprocess_exec(sys.executable, *words, env=usual, cwd=self.log.parent, **streams)
 
-    def has_unembedded(self) -> bool:
+    def has_unembedded(self):
         """Whether the dense leg, where there is one, has work left."""
         behind = (
             "SELECT (SELECT count(*) FROM to_embed) + (SELECT value FROM sequence) "
@@ -74,7 +66,7 @@ class BotHome:
         )
         return self.models is not None and self.rows(behind) != [(0,)]
 
-    def rows(self, sql: str) -> list[tuple[int, ...]]:
+    def rows(self, sql):
         """What the archive says now, read beside the bot; nothing before there is an archive."""
         with (
             suppress(sqlite3.OperationalError),
@@ -83,7 +75,7 @@ class BotHome:
             return connection.execute(sql).fetchall()
         return []
 
-    def said(self, words: str) -> int:
+    def said(self, words):
         """How often the bots said these words."""
         return self.log.read_text(encoding="utf-8", errors="replace").count(words) if self.log.exists() else 0
 
@@ -91,15 +83,15 @@ class BotHome:
 class BotProcess:
     """One life of the bot: begun, then killed or stopped."""
 
-    def __init__(self, home: BotHome, sandbox: DrivenSandbox) -> None:
+    def __init__(self, home, sandbox):
         self._home, self._sandbox = home, sandbox
         self._process = fork_bot(home.environment(sandbox), home.log)
 
-    async def begin(self) -> None:
+    async def begin(self):
         """Start the process."""
         await asyncio.to_thread(self._process.start)
 
-    async def ready(self) -> None:
+    async def ready(self):
         """Wait until it asks for updates. Raises TimeoutError, RuntimeError where it has ended."""
         calls, seen = self._sandbox.transcript, len(self._sandbox.transcript)
         until = time.monotonic() + _READY_S
@@ -110,7 +102,7 @@ class BotProcess:
                 raise TimeoutError(f"the bot asked for no updates within {_READY_S:.0f} s: see {self._home.log}")
             await asyncio.sleep(0.01)
 
-    def signal(self, number: int, *, engine: bool = False) -> None:
+    def signal(self, number, *, engine=False):
         """Send the bot a signal; with `engine` also the process that holds its vectors, as a lack of memory would."""
         if self.pid is None or self.over is not None:
             return  # its number may be somebody else's by now
@@ -121,16 +113,16 @@ class BotProcess:
             os.kill(self.pid, number)
 
     @property
-    def pid(self) -> int | None:
+    def pid(self):
         """Its process; None where it never began."""
         return self._process.pid
 
     @property
-    def over(self) -> int | None:
+    def over(self):
         """The exit code, negative for a signal; None while it lives."""
         return self._process.exitcode
 
-    async def ended(self, patience: float = 60.0) -> int:
+    async def ended(self, patience=60.0):
         """Wait for the end; the exit code, negative for a signal. Raises TimeoutError.
 
         Only the event loop asks for the code: of two threads that ask at once the second reads nothing and gets 255.
@@ -142,7 +134,7 @@ class BotProcess:
             await asyncio.sleep(0.01)
         return code
 
-    async def killed(self, *, engine: bool = False) -> bool:
+    async def killed(self, *, engine=False):
         """Kill it with -9; False where it had ended before, or never began."""
         if self.pid is None:
             return False
@@ -150,7 +142,7 @@ class BotProcess:
         return await self.ended() == -signal.SIGKILL
 
 
-def _live(settings: Mapping[str, str], log: Path, target: Callable[..., Any], args: Sequence[Any]) -> None:
+def _live(settings, log, target, args):
     os.setsid()  # so that it can be killed with the process it starts
     with log.open("ab") as file:
         for stream in (sys.stdout, sys.stderr):
@@ -169,17 +161,17 @@ class Supervisor:
     `deaths` are their exit codes, negative for a signal.
     """
 
-    def __init__(self, home: BotHome, sandbox: DrivenSandbox) -> None:
+    def __init__(self, home, sandbox):
         self._home, self._sandbox = home, sandbox
-        self._task: asyncio.Task[None] | None = None
+        self._task = None
         self._stopping = False
         self._allowed = asyncio.Event()
         self._allowed.set()
         self._ready = asyncio.Event()
-        self.life: BotProcess | None = None
-        self.deaths: list[int] = []
+        self.life = None
+        self.deaths = []
 
-    async def start(self) -> None:
+    async def start(self):
         """Begin, and wait until the first bot asks for updates. Raises TimeoutError, RuntimeError."""
         self._task = asyncio.create_task(self._run())
         waiting = asyncio.create_task(self._ready.wait())
@@ -188,7 +180,7 @@ class Supervisor:
         if self._task.done():
             await self._task
 
-    async def _run(self) -> None:
+    async def _run(self):
         while not self._stopping:
             await self._allowed.wait()
             life = BotProcess(self._home, self._sandbox)
@@ -203,20 +195,20 @@ class Supervisor:
             if not self._stopping:
                 await asyncio.sleep(_PAUSE_S)
 
-    def signal(self, number: int, *, engine: bool = False) -> None:
+    def signal(self, number, *, engine=False):
         """Send a signal to the bot that lives now."""
         if self.life:
             self.life.signal(number, engine=engine)
 
-    def hold(self) -> None:
+    def hold(self):
         """Begin no bot until `release`: the machine is off."""
         self._allowed.clear()
 
-    def release(self) -> None:
+    def release(self):
         """Bots may be begun again."""
         self._allowed.set()
 
-    async def stop(self) -> int:
+    async def stop(self):
         """End the bot as an operator does; its exit code. Raises TimeoutError."""
         self._stopping = True
         self.signal(signal.SIGTERM)
@@ -225,7 +217,7 @@ class Supervisor:
         await self._task
         return code
 
-    async def kill(self) -> None:
+    async def kill(self):
         """End whatever is left."""
         self._stopping = True
         if self.life:

@@ -3,17 +3,14 @@
 Every text holds marks, words that stand nowhere else, so that a version that should be gone is noticed.
 """
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from chaos.expected_posts import ExpectedPost
 
-from bot.sandbox import Sandbox, page_api
+from bot.sandbox import page_api
 from bot.sandbox.page_api import UserMessage
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 
@@ -40,28 +37,27 @@ _DEEDS = {
 }  # fmt: skip
 _HISTORY = 40  # posts of each channel from before the bot
 
-Json = dict[str, Any]
 _Step = Callable[[], object]
 
 
 class ChannelTraffic:
     """Does things in a sandbox, one update at a time, and writes down what they mean."""
 
-    def __init__(self, sandbox: Sandbox, seed: int) -> None:
+    def __init__(self, sandbox, seed):
         self._world, self._queue = sandbox.world, sandbox.world.queue
         self._rng = random.Random(seed)
-        self._steps: Iterator[_Step] = iter(())
-        self._keys: list[PostKey] = []
+        self._steps = iter(())
+        self._keys = []
         self._album = 10**16
-        self.told: dict[PostKey, ExpectedPost] = {}
-        self.marks: list[str] = []
-        self.sent: dict[int, Json] = {}  # update id -> the update
-        self.poison: set[int] = set()
+        self.told = {}
+        self.marks = []
+        self.sent = {}  # update id -> the update
+        self.poison = set()
         self.deeds = dict.fromkeys(_DEEDS, 0)
         self.updates = 0  # repeats included
         self._settle()
 
-    def _settle(self) -> None:
+    def _settle(self):
         world = self._world
         world.add_person(_EDITOR, "Vera", lang="en")
         world.add_group(_GROUP, "Talk", members=[_EDITOR], bot="administrator")
@@ -73,7 +69,7 @@ class ChannelTraffic:
             world.add_history(channel.chat_id, old)
         world.room(CHANNELS[0].chat_id).linked = _GROUP
 
-    def next(self) -> None:
+    def next(self):
         """The next update, or the few that come in one breath."""
         step = next(self._steps, None)
         if step is None:
@@ -81,17 +77,17 @@ class ChannelTraffic:
             step = next(self._steps)
         self.do(step)
 
-    def strange(self) -> None:
+    def strange(self):
         """An update that no bot of today understands."""
         self.do(partial(self._poison, CHANNELS[0].chat_id))
 
-    def marked(self) -> str:
+    def marked(self):
         """A post in the first channel that stays as it is; the mark that stands in it."""
         self.do(partial(self._post, CHANNELS[0].chat_id))
         said = self.told[self._keys.pop()].text.split()
         return next(word for word in said if word in self.marks[-2:])
 
-    def do(self, step: _Step) -> None:
+    def do(self, step):
         """Do one thing, and remember the updates that come of it."""
         first = self._queue.next_id
         step()
@@ -99,7 +95,7 @@ class ChannelTraffic:
         self.sent |= fresh
         self.updates += len(fresh)
 
-    def _planned(self) -> Sequence[_Step]:
+    def _planned(self):
         """What comes next, as one or more updates."""
         deed = self._rng.choices(list(_DEEDS), list(_DEEDS.values()))[0] if self._keys else "post"
         self.deeds[deed] += 1
@@ -108,11 +104,11 @@ class ChannelTraffic:
             return self._members(chat)
         return [partial(getattr(self, f"_{deed}"), chat)]
 
-    def _mark(self) -> str:
+    def _mark(self):
         self.marks.append(f"zq{len(self.marks)}x")
         return self.marks[-1]
 
-    def _text(self, words: int | None = None) -> str:
+    def _text(self, words=None):
         """Some words with a mark among the first of them; a long text has one at its end too."""
         pool = self._rng.choice((_EN, _RU))
         long = words is None and self._rng.random() < 0.03
@@ -120,17 +116,17 @@ class ChannelTraffic:
         said.insert(self._rng.randrange(4), self._mark())
         return " ".join([*said, self._mark()]) if long else " ".join(said)
 
-    def _tell(self, message: Json, text: str, **known: Any) -> ExpectedPost:
+    def _tell(self, message, text, **known):
         key = PostKey(message["chat"]["id"], message["message_id"])
         if key not in self.told:
             self.told[key] = ExpectedPost(key, message["date"], [text], **known)
             self._keys.append(key)
         return self.told[key]
 
-    def _posted(self, chat: int, text: str, **how: Any) -> Json:
+    def _posted(self, chat, text, **how):
         return page_api.post_as_channel(self._world, chat, UserMessage(text, **how))
 
-    def _any(self, least: Callable[[ExpectedPost], object]) -> ExpectedPost | None:
+    def _any(self, least):
         """An earlier post, more often one of the latest."""
         for _ in range(20):
             pool = self._keys[-40:] if self._rng.random() < 0.6 else self._keys
@@ -139,11 +135,11 @@ class ChannelTraffic:
                 return one
         return None
 
-    def _post(self, chat: int) -> None:
+    def _post(self, chat):
         text = self._text()
         self._tell(self._posted(chat, text), text)
 
-    def _edit(self, chat: int) -> None:
+    def _edit(self, chat):
         """Mostly another text; now and then an earlier one again, or a caption that goes."""
         one = self._any(lambda told: not told.text.startswith("?"))
         if one is None:
@@ -158,7 +154,7 @@ class ChannelTraffic:
             one.texts.append(text)
         return None
 
-    def _untouched(self, chat: int) -> None:
+    def _untouched(self, chat):
         """An edit that changes no text: Telegram sends one for new buttons."""
         one = self._any(lambda told: True)
         message = self._world.room(one.key.chat_id).messages[one.key.message_id] if one else None
@@ -167,7 +163,7 @@ class ChannelTraffic:
         changed = message | {"edit_date": int(self._world.clock())}
         return self._queue.push_raw({"edited_channel_post": changed})
 
-    def _early(self, chat: int) -> None:
+    def _early(self, chat):
         """An edit of a post from before the bot, which it never saw; later ones change it again."""
         number, text = self._rng.randint(1, _HISTORY), self._text()
         message = page_api.edit_as_author(self._world, chat, number, text)
@@ -175,7 +171,7 @@ class ChannelTraffic:
         if one.text != text:
             one.texts.append(text)
 
-    def _reply(self, chat: int) -> None:
+    def _reply(self, chat):
         parent = self._any(lambda told: told.text)
         if parent is None:
             return self._post(chat)
@@ -184,7 +180,7 @@ class ChannelTraffic:
         self._tell(message, text, parent=parent.key)
         return None
 
-    def _forward(self, chat: int) -> None:
+    def _forward(self, chat):
         """From a hidden name with a text of its own, or a copy of another channel's post."""
         source = self._any(lambda told: told.text and not (told.album or told.file or told.text.startswith("?")))
         if source is None or self._rng.random() < 0.5:
@@ -195,17 +191,17 @@ class ChannelTraffic:
         origin = source.origin or Origin(titles[source.key.chat_id], *source.key)
         self._tell(self._posted(chat, "", origin=tuple(source.key)), source.text, origin=origin)
 
-    def _document(self, chat: int) -> None:
+    def _document(self, chat):
         """A file, with a caption or without."""
         text = self._text() if self._rng.random() < 0.7 else ""
         name = f"{self._mark()}.pdf"
         message = self._posted(chat, "", extra={"document": self._file(name), "caption": text or None})
         self._tell(message, text, file=name)
 
-    def _file(self, name: str) -> Json:
+    def _file(self, name):
         return {"file_id": f"f{name}", "file_unique_id": f"u{name}", "file_name": name, "mime_type": "application/pdf"}
 
-    def _poll(self, chat: int) -> None:
+    def _poll(self, chat):
         question, options = f"?{self._text(5)}", [self._text(1), self._text(1)]
         asked = {"id": str(len(self.marks)), "question": question, "total_voter_count": 0, "is_closed": False}
         asked |= {"is_anonymous": True, "type": "regular", "allows_multiple_answers": False}
@@ -214,7 +210,7 @@ class ChannelTraffic:
         message = self._posted(chat, "", extra={"poll": asked | {"options": choices}})
         self._tell(message, "\n".join([question, *(f"— {text}" for text in options)]))
 
-    def _members(self, chat: int) -> list[_Step]:
+    def _members(self, chat):
         """An album: photos or files, with a caption on one member, on two, or on none."""
         self._album += self._rng.randint(1, 10**6)
         size, files = self._rng.randint(2, 10), self._rng.random() < 0.3
@@ -224,24 +220,24 @@ class ChannelTraffic:
             for n in range(size)
         ]
 
-    def _member(self, chat: int, album: str, text: str, files: bool) -> None:
+    def _member(self, chat, album, text, files):
         name = f"{self._mark()}.pdf" if files else None
         extra = {"photo": None, "document": self._file(name), "caption": text or None} if name else None
         self._tell(self._posted(chat, text, album=album, extra=extra), text, album=album, file=name)
 
-    def _repeat(self, chat: int) -> None:
+    def _repeat(self, chat):
         """Telegram sends again what was confirmed already."""
         latest = sorted(self.sent)
         number = self._rng.choice(latest[-200:] if self._rng.random() < 0.7 else latest)
         self._queue.push_raw(self.sent[number])
         self.updates += 1
 
-    def _poison(self, chat: int) -> None:
+    def _poison(self, chat):
         """An update that no bot of today understands."""
         room = self._world.room(chat)
         room.last_id += 1
         head = {"message_id": room.last_id, "date": int(self._world.clock()), "chat": room.wire(), "text": self._text()}
         self.poison.add(self._queue.next_id)
         origin = {"type": "from_the_future", "date": head["date"]}
-        kinds: list[Json] = [{"brand_new_kind": head}, {"channel_post": head | {"forward_origin": origin}}]
+        kinds = [{"brand_new_kind": head}, {"channel_post": head | {"forward_origin": origin}}]
         self._queue.push_raw(self._rng.choice(kinds))

@@ -1,26 +1,20 @@
 """Compares the archive and both indexes with the truth: what is lost, what is there twice, what is stale."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
-from chaos.channel_traffic import CHANNELS, COMMON, ChannelTraffic
-from chaos.expected_posts import ExpectedPost, list_expected_posts
+from chaos.channel_traffic import CHANNELS, COMMON
+from chaos.expected_posts import list_expected_posts
 
 from ingest.indexer import hash_embedded_text
 from rag_core import RagSettings, open_engine
-from rag_core.index.lexical_index import LexicalIndex
-from rag_core.models.active_models import DenseIndex
 from rag_core.storage import posts
 from rag_core.text.tokens import normalize_characters, tokenize
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PostKey, SearchFilter
 
 _EVERYWHERE = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
 
@@ -34,17 +28,17 @@ class Verdict:
     stale: list[str] = field(default_factory=list)
     seen: int = 0
 
-    def counts(self) -> dict[str, int]:
+    def counts(self):
         """As figures."""
         return {"lost": len(self.lost), "twice": len(self.twice), "stale": len(self.stale), "seen": self.seen}
 
-    def sentences(self) -> list[str]:
+    def sentences(self):
         """Everything that is wrong."""
         kinds = {"lost": self.lost, "twice": self.twice, "stale": self.stale}
         return [f"{kind}: {one}" for kind, found in kinds.items() for one in found]
 
 
-async def check_consistency(folder: Path, models: Path | None, traffic: ChannelTraffic) -> dict[str, Verdict]:
+async def check_consistency(folder, models, traffic):
     """Each store's verdict. The bot must have ended cleanly."""
     places = list_expected_posts(traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
     found = {"archive": _archive(folder / "citegram.db", traffic)}
@@ -60,7 +54,7 @@ async def check_consistency(folder: Path, models: Path | None, traffic: ChannelT
     return found
 
 
-def check_answers(messages: Mapping[int, Sequence[str]], unnoted: Mapping[int, int]) -> Verdict:
+def check_answers(messages, unnoted):
     """One message for every reader: messages by reader, each of whom asked one question.
 
     `unnoted`: how often the bot was killed between a message and the note of it, after which it is sent again.
@@ -73,23 +67,23 @@ def check_answers(messages: Mapping[int, Sequence[str]], unnoted: Mapping[int, i
     return found
 
 
-async def is_lexical_index_behind(folder: Path) -> int:
+async def is_lexical_index_behind(folder):
     """How many changes the saved lexical index has not seen."""
     async with open_engine(_settings(folder, None)) as rag:
         return await posts.get_last_seq(rag.archive) - rag.lexical.watermark
 
 
-def _settings(folder: Path, models: Path | None) -> RagSettings:
+def _settings(folder, models):
     embedder = {"dir": models} if models else {"embedder": "none"}
     return RagSettings.model_validate({"data": {"dir": folder}, "models": embedder | {"reranker": "none"}})
 
 
-def _archive(file: Path, traffic: ChannelTraffic) -> Verdict:
+def _archive(file, traffic):
     found = Verdict(seen=len(traffic.told))
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
         rows = {PostKey(row["chat_id"], row["message_id"]): row for row in connection.execute("SELECT * FROM posts")}
-        older: dict[PostKey, list[str]] = defaultdict(list)
+        older = defaultdict(list)
         sql = "SELECT chat_id, message_id, text FROM post_versions ORDER BY stamp, update_id, rowid"
         for chat, message, text in connection.execute(sql):
             older[PostKey(chat, message)].append(text)
@@ -104,7 +98,7 @@ def _archive(file: Path, traffic: ChannelTraffic) -> Verdict:
     return found
 
 
-def _message(key: PostKey, told: ExpectedPost, row: sqlite3.Row | None, older: list[str], found: Verdict) -> None:
+def _message(key, told, row, older, found):
     name = tuple(key)
     if row is None:
         found.lost.append(f"{name}")
@@ -125,7 +119,7 @@ def _message(key: PostKey, told: ExpectedPost, row: sqlite3.Row | None, older: l
         found.twice.append(f"{name} is in version {row['version']}, not {len(told.texts)}")
 
 
-def _updates(states: Mapping[int, str], traffic: ChannelTraffic, found: Verdict) -> None:
+def _updates(states, traffic, found):
     found.lost += [f"update {number} was never kept" for number in traffic.sent.keys() - states.keys()]
     found.twice += [f"update {number} was never sent" for number in states.keys() - traffic.sent.keys()]
     right = {number: "poison" if number in traffic.poison else "done" for number in traffic.sent}
@@ -133,13 +127,13 @@ def _updates(states: Mapping[int, str], traffic: ChannelTraffic, found: Verdict)
     found.lost += [f"update {number} is {state}, not {right[number]}" for number, state in wrong.items()]
 
 
-def check_lexical_index(index: LexicalIndex, places: Mapping[PassageRef, str], marks: Iterable[str]) -> Verdict:
+def check_lexical_index(index, places, marks):
     """Every passage once, and every mark in the posts that say it now, nowhere else."""
     there = Counter(index.matching(tokenize(COMMON), _EVERYWHERE))
     found = _compared(there, places)
     if len(index) != there.total():
         found.stale.append(f"{len(index) - there.total()} passages without a header of today")
-    saying: dict[str, set[PassageRef]] = defaultdict(set)
+    saying = defaultdict(set)
     for place, text in places.items():
         for word in set(tokenize(text)):
             saying[word].add(place)
@@ -150,7 +144,7 @@ def check_lexical_index(index: LexicalIndex, places: Mapping[PassageRef, str], m
     return found
 
 
-async def _dense(dense: DenseIndex, places: Mapping[PassageRef, str]) -> Verdict:
+async def _dense(dense, places):
     """Every passage once, with the vector of the text it has now."""
     store, size = dense.vectors, await dense.vectors.count()
     anything = np.ones(store.dimension, np.float32)
@@ -169,7 +163,7 @@ async def _dense(dense: DenseIndex, places: Mapping[PassageRef, str]) -> Verdict
     return found
 
 
-def _compared(there: Counter[PassageRef], places: Collection[PassageRef]) -> Verdict:
+def _compared(there, places):
     found = Verdict(seen=len(places))
     found.lost = [_name(place) for place in set(places) - there.keys()]
     found.twice = [_name(place) for place, times in there.items() if times > 1]
@@ -177,5 +171,5 @@ def _compared(there: Counter[PassageRef], places: Collection[PassageRef]) -> Ver
     return found
 
 
-def _name(place: PassageRef) -> str:
+def _name(place):
     return f"{tuple(place.key)} part {place.part} ({place.start}-{place.end})"

@@ -4,9 +4,6 @@ Nothing here asks the archive. An album is one post: it has the key of its first
 with a file name, where none has a caption), the captions of all, a blank line between them, and all file names.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -27,14 +24,14 @@ class ExpectedPost:
     parent: PostKey | None = None
 
     @property
-    def text(self) -> str:
+    def text(self):
         """What it says now; empty for a photo without a caption."""
         return self.texts[-1]
 
 
-def get_shown_posts(told: Iterable[ExpectedPost]) -> list[Post]:
+def get_shown_posts(told):
     """The posts that can be found, albums as one."""
-    groups: dict[tuple[int, str], list[ExpectedPost]] = {}
+    groups = {}
     for one in told:
         groups.setdefault((one.key.chat_id, one.album or f"alone {one.key.message_id}"), []).append(one)
     found = []
@@ -47,7 +44,7 @@ def get_shown_posts(told: Iterable[ExpectedPost]) -> list[Post]:
     return found
 
 
-def _as_one(head: ExpectedPost, captioned: list[ExpectedPost], named: list[ExpectedPost]) -> Post:
+def _as_one(head, captioned, named):
     files = ", ".join(dict.fromkeys(one.file for one in named if one.file))
     return Post(
         head.key,
@@ -59,7 +56,7 @@ def _as_one(head: ExpectedPost, captioned: list[ExpectedPost], named: list[Expec
     )
 
 
-def list_expected_posts(told: Mapping[PostKey, ExpectedPost], titles: Mapping[int, str]) -> dict[PassageRef, str]:
+def list_expected_posts(told, titles):
     """Every passage that must be in both indexes, with the header and the text it is searched by."""
     found = {}
     for post in get_shown_posts(told.values()):

@@ -3,13 +3,10 @@
 python tests/chaos/fault_matrix.py [--cells FAULT/ACTIVITY,...] [--seconds 4] [--seed 1] [--models DIR]
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -17,10 +14,10 @@ if __name__ == "__main__":
     here = Path(__file__).parents[1]  # run as a script
     sys.path[:1] = [str(here), str(here.parent)]
 
-from chaos.bot_activities import ACTIVITIES, Activity
+from chaos.bot_activities import ACTIVITIES
 from chaos.bot_process import start_fork_server
-from chaos.fault_run import FaultRun, Stage, run_fault
-from chaos.faults import FAULTS, SERVERS, Fault
+from chaos.fault_run import Stage, run_fault
+from chaos.faults import FAULTS, SERVERS
 from chaos.offline_models import offline_models
 from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
 from chaos.slow_disk_and_clock import FaultInjection
@@ -28,9 +25,7 @@ from chaos.slow_disk_and_clock import FaultInjection
 _MANY, _FEW = 6000, 200  # posts there are before; few where vectors are made of them
 
 
-def run_matrix(
-    cells: str, folder: Path, models: Path | None, *, seconds: float = 4.0, posts: int = _MANY, seed: int = 1
-) -> list[FaultRun]:
+def run_matrix(cells, folder, models, *, seconds=4.0, posts=_MANY, seed=1):
     """Play the cells in a new folder; faults last so many seconds, `posts` are there before.
 
     All activities at the same time, unless a fault of clock and disk is among them, which all bots share.
@@ -49,7 +44,7 @@ def run_matrix(
     return sorted(found, key=lambda cell: [fault.name for fault in FAULTS].index(cell.fault))
 
 
-def main() -> int:
+def main():
     """Play the cells, print what came of them; 1 where one is not well."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", default="/", help="only these, by parts of their names, such as kill/import,/live")
@@ -66,20 +61,20 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _wanted(fault: Fault, work: Activity, cells: str) -> bool:
+def _wanted(fault, work, cells):
     pairs = [pair.partition("/") for pair in cells.split(",")]
     return any(first.strip() in fault.name and second.strip() in work.name for first, _, second in pairs)
 
 
-async def _all(stage: Stage, pairs: Iterable[tuple[Fault, Activity]], at_once: bool) -> list[FaultRun]:
+async def _all(stage, pairs, at_once):
     """What needs the same servers is played in the life of one bot; `at_once`: all these bots live at the same time."""
     await start_fork_server()
-    rows: dict[tuple[str, Activity], list[Fault]] = {}
+    rows = {}
     for fault, activity in pairs:
         rows.setdefault((fault.needs if fault.needs in SERVERS else "", activity), []).append(fault)
     free = asyncio.Semaphore(len(rows) if at_once else 1)
 
-    async def play(needs: str, activity: Activity, faults: list[Fault]) -> list[FaultRun]:
+    async def play(needs, activity, faults):
         async with free:
             lived = await run_fault(stage, needs, faults, activity)
         print(f"{activity.name}, judged: {sum(len(cell.wrong) for cell in lived)} wrong", file=sys.stderr, flush=True)
@@ -88,13 +83,13 @@ async def _all(stage: Stage, pairs: Iterable[tuple[Fault, Activity]], at_once: b
     return list(chain.from_iterable(await asyncio.gather(*(play(*row, faults) for row, faults in rows.items()))))
 
 
-def _say(cell: FaultRun) -> None:
+def _say(cell):
     told = "skipped" if cell.skipped else "NOT WELL" if cell.wrong else "well"
     seconds = f"answers {cell.answering_s} s, settled {cell.settled_s} s"
     print(f"{cell.fault:20}{cell.activity:12}{told:12}{seconds}", file=sys.stderr, flush=True)
 
 
-def table(cells: Sequence[FaultRun]) -> str:
+def table(cells):
     """Markdown: a row for each fault, in each column the seconds until answers come again / until nothing waits."""
     activities = list(dict.fromkeys(cell.activity for cell in cells))
     rows = [["fault", *activities], ["---"] + ["---"] * len(activities)]
@@ -104,7 +99,7 @@ def table(cells: Sequence[FaultRun]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _shown(cell: FaultRun) -> str:
+def _shown(cell):
     if cell.skipped:
         return f"not played: {cell.skipped}"
     gap = "" if cell.gap_told_s is None else f", gap told {cell.gap_told_s}"

@@ -12,12 +12,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.bot_activities import Activity
 from chaos.bot_environment import ADMIN, BotEnvironment, Needs
 from chaos.channel_traffic import CHANNELS
 from chaos.consistency_check import check_consistency
 from chaos.expected_posts import ExpectedPost, list_expected_posts
-from chaos.faults import OFFLINE, Fault, small_disk
+from chaos.faults import OFFLINE, small_disk
 from chaos.slow_disk_and_clock import FaultInjection
 from qdrant_client import AsyncQdrantClient
 
@@ -59,7 +58,7 @@ class FaultRun:
     wrong: list[str] = field(default_factory=list)
 
 
-async def run_fault(stage: Stage, needs: str, faults: Sequence[Fault], activity: Activity) -> list[FaultRun]:
+async def run_fault(stage, needs, faults, activity):
     """Play faults that need the same, one after the other in the life of one bot; what is judged in the end is
     laid to the last.
     """
@@ -90,7 +89,7 @@ async def run_fault(stage: Stage, needs: str, faults: Sequence[Fault], activity:
     return cells
 
 
-def _lacking(stage: Stage, fault: Fault) -> str:
+def _lacking(stage, fault):
     if fault.needs == "weather":
         return stage.weather.lacking
     if fault.needs == "disk" and sys.platform != "linux":
@@ -98,9 +97,7 @@ def _lacking(stage: Stage, fault: Fault) -> str:
     return "no embedding model is here" if fault.needs == "qdrant" and stage.models is None else ""
 
 
-async def _one_after_the_other(
-    scene: BotEnvironment, stage: Stage, left: Sequence[tuple[Fault, FaultRun]], activity: Activity
-) -> None:
+async def _one_after_the_other(scene, stage, left, activity):
     flow = asyncio.create_task(scene.flow(activity.posts, activity.questions))
     try:
         for fault, cell in left:
@@ -123,7 +120,7 @@ async def _one_after_the_other(
     await _judge(scene, cell)
 
 
-async def _lived(scene: BotEnvironment, stage: Stage, fault: Fault, activity: Activity, cell: FaultRun) -> None:
+async def _lived(scene, stage, fault, activity, cell):
     scene.quiet = scene.over = False
     work = asyncio.ensure_future(activity.work(scene))
     try:
@@ -146,7 +143,7 @@ async def _lived(scene: BotEnvironment, stage: Stage, fault: Fault, activity: Ac
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def _answering(scene: BotEnvironment, ended: float) -> float:
+async def _answering(scene, ended):
     """Seconds after the fault until something posted since is found by somebody who asks since."""
     mark = scene.traffic.marked()
     while time.monotonic() - ended < _SETTLE_S:
@@ -160,7 +157,7 @@ async def _answering(scene: BotEnvironment, ended: float) -> float:
     raise TimeoutError("a post of after the fault is not found")
 
 
-async def _gap_told(scene: BotEnvironment, ended: float) -> float:
+async def _gap_told(scene, ended):
     an_hour_ago = int(time.time() + scene.shift) - 3600  # and not a gap of before
     told = f"SELECT 1 FROM gaps WHERE told_at IS NOT NULL AND until > {an_hour_ago}"
     while time.monotonic() - ended < _SETTLE_S:
@@ -170,7 +167,7 @@ async def _gap_told(scene: BotEnvironment, ended: float) -> float:
     raise TimeoutError("nobody was told of the gap")
 
 
-async def _settled(scene: BotEnvironment) -> None:
+async def _settled(scene):
     """Wait until everything is confirmed and worked in, and every question over. Raises TimeoutError."""
     until = time.monotonic() + _SETTLE_S
     pending = "SELECT count(*) FROM updates WHERE state = 'pending'"
@@ -181,7 +178,7 @@ async def _settled(scene: BotEnvironment) -> None:
         await asyncio.sleep(0.05)
 
 
-def _heard(scene: BotEnvironment, cell: FaultRun) -> None:
+def _heard(scene, cell):
     """Who was told nothing or too often, what helped nobody, what took too long."""
     for reader in scene.readers():
         heard = scene.heard(reader)
@@ -197,7 +194,7 @@ def _heard(scene: BotEnvironment, cell: FaultRun) -> None:
             cell.wrong.append(f"{name} after {seconds} s, not within {WITHIN_S:.0f}")
 
 
-async def _judge(scene: BotEnvironment, cell: FaultRun) -> None:
+async def _judge(scene, cell):
     """What is lost, twice or stale after all of it, and what was logged as a surprise."""
     for store, verdict in (await check_consistency(scene.home.data, None, scene.traffic)).items():
         cell.wrong += [f"{store}: {one}" for one in verdict.sentences()[:20]]
@@ -208,7 +205,7 @@ async def _judge(scene: BotEnvironment, cell: FaultRun) -> None:
         await _embedded(scene, cell)
 
 
-async def _embedded(scene: BotEnvironment, cell: FaultRun) -> None:
+async def _embedded(scene, cell):
     """Every passage has its vector on the Qdrant server, and no other."""
     places = list_expected_posts(scene.traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
     client = AsyncQdrantClient(url=scene.qdrant.url, check_compatibility=False)

@@ -1,19 +1,15 @@
 """What goes wrong: each fault is a function that returns when it is over."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from chaos.bot_environment import BotEnvironment
 from chaos.channel_traffic import CHANNELS
-from sandbox_faults import FaultKind
 
 from bot.sandbox import page_api
 from bot.sandbox.page_api import UserMessage
@@ -39,19 +35,19 @@ class Fault:
     needs: str = ""
 
 
-async def _killed(scene: BotEnvironment, seconds: float) -> None:
+async def _killed(scene, seconds):
     """Killed, and killed again when it has come back: a machine that is short of memory."""
     scene.bot.signal(signal.SIGKILL, engine=True)
     await asyncio.sleep(seconds)
     scene.bot.signal(signal.SIGKILL, engine=True)
 
 
-async def _stopped(scene: BotEnvironment, seconds: float) -> None:
+async def _stopped(scene, seconds):
     scene.bot.signal(signal.SIGTERM)
     await asyncio.sleep(seconds)
 
 
-async def _full(scene: BotEnvironment, seconds: float) -> None:
+async def _full(scene, seconds):
     """Another program takes every byte that is left, and gives them back when the bot has felt it for a while.
 
     The log of the archive has room of its own, so that more must come than fits in.
@@ -72,19 +68,19 @@ async def _full(scene: BotEnvironment, seconds: float) -> None:
     ballast.unlink()
 
 
-async def _slow(scene: BotEnvironment, seconds: float) -> None:
+async def _slow(scene, seconds):
     scene.weather.set(sync=_SYNC_S)
     await asyncio.sleep(seconds)
     scene.weather.set()
 
 
-async def _no_qdrant(scene: BotEnvironment, seconds: float) -> None:
+async def _no_qdrant(scene, seconds):
     await scene.qdrant.stop()
     await asyncio.sleep(seconds)
     await scene.qdrant.start()
 
 
-async def _started_without_qdrant(scene: BotEnvironment, seconds: float) -> None:
+async def _started_without_qdrant(scene, seconds):
     """It is the whole machine that starts again, and Qdrant comes up last."""
     await scene.qdrant.stop()
     calls = scene.sandbox.transcript
@@ -96,16 +92,16 @@ async def _started_without_qdrant(scene: BotEnvironment, seconds: float) -> None
     await scene.qdrant.start()
 
 
-async def _no_writer(scene: BotEnvironment, seconds: float) -> None:
+async def _no_writer(scene, seconds):
     await scene.writer.stop()
     await asyncio.sleep(seconds)
     await scene.writer.start()
 
 
-def _telegram(kind: FaultKind) -> Strike:
+def _telegram(kind):
     """Every call fails so, the waiting for updates too."""
 
-    async def strike(scene: BotEnvironment, seconds: float) -> None:
+    async def strike(scene, seconds):
         for method in ("getupdates", *(() if kind == "409" else ("*",))):
             scene.sandbox.faults.fail_next(method, kind, times=_FOREVER, retry_after=2)
         await asyncio.sleep(seconds)
@@ -114,13 +110,13 @@ def _telegram(kind: FaultKind) -> Strike:
     return strike
 
 
-async def _unknown(scene: BotEnvironment, seconds: float) -> None:
+async def _unknown(scene, seconds):
     for _ in range(int(10 * seconds)):
         scene.traffic.strange()
         await asyncio.sleep(0.1)
 
 
-async def _jumps(scene: BotEnvironment, seconds: float) -> None:
+async def _jumps(scene, seconds):
     """A day ahead, then an hour behind, then right again."""
     for wall in (26 * 3600, -3600):
         scene.weather.set(wall=wall)
@@ -128,7 +124,7 @@ async def _jumps(scene: BotEnvironment, seconds: float) -> None:
     scene.weather.set()
 
 
-async def _offline(scene: BotEnvironment, seconds: float) -> None:
+async def _offline(scene, seconds):
     """Off for a day and an hour: what was posted in the first hour is gone at Telegram."""
     scene.quiet = True
     queue = scene.sandbox.world.queue
@@ -148,7 +144,7 @@ async def _offline(scene: BotEnvironment, seconds: float) -> None:
 
 
 @asynccontextmanager
-async def small_disk(folder: Path) -> AsyncIterator[None]:
+async def small_disk(folder):
     """A disk of its own for a folder, in memory. Raises OSError where this is not allowed."""
     words = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "tmpfs", str(folder)]
     if os.geteuid() != 0 or await _run(*words):
@@ -159,7 +155,7 @@ async def small_disk(folder: Path) -> AsyncIterator[None]:
         await _run("umount", "--lazy", str(folder))
 
 
-async def _run(*words: str) -> int:
+async def _run(*words):
     process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.DEVNULL)
     return await process.wait()
 

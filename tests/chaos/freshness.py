@@ -6,8 +6,6 @@ The time runs from the moment Telegram has the update to the moment a leg finds 
 from its last part. Now and then a reader asks for what a leg has, and must get it.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -16,12 +14,10 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # run as a script
@@ -30,13 +26,13 @@ import numpy as np
 from chaos.offline_models import offline_models
 from driven_sandbox import DrivenSandbox, running_bot
 
-from bot.sandbox import Sandbox, page_api
+from bot.sandbox import page_api
 from bot.sandbox.page_api import UserMessage
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 from bot.settings import Settings
 from rag_core.retrieval.fusion import DENSE, LEXICAL
 from rag_core.storage import Archive, channels
-from rag_core.types import Answer, Channel, Post, PostKey, Visibility
+from rag_core.types import Channel, PostKey, Visibility
 
 BOUNDS_S = {LEXICAL: 5.0, DENSE: 15.0}  # at the 95th percentile
 
@@ -47,8 +43,6 @@ _PARTS = 3
 _ASK_EVERY_S = 2.0
 _ANSWER_S = 30.0
 _PATIENCE_S = 60.0  # for what is not found yet when the last post has been sent
-
-Version = tuple[PostKey, str]  # a post by what it says
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +58,32 @@ class Load:
 class Stopwatch:
     """A watch that stops a clock when a leg has taken a version in, and keeps what a reader's question found."""
 
-    def __init__(self, legs: Sequence[str]) -> None:
-        self.begun: dict[Version, tuple[str, float]] = {}  # -> what it is, when Telegram had it
-        self.took: dict[str, dict[Version, float]] = {leg: {} for leg in legs}  # leg -> seconds
-        self.found: dict[int, dict[PostKey, str]] = {}  # by the question's message: post -> leg
+    def __init__(self, legs):
+        self.begun = {}  # -> what it is, when Telegram had it
+        self.took = {leg: {} for leg in legs}  # leg -> seconds
+        self.found = {}  # by the question's message: post -> leg
 
-    def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
+    def show_answer(self, chat_id, message_id, answer):
         """See `bot.indexing.BotObserver`."""
         self.found[message_id] = {source.passage.key: source.leg for source in answer.found}
 
-    def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+    def show_progress(self, leg, waiting, taken):
         """See `bot.indexing.BotObserver`."""
         for version in ((post.key, post.text) for post in taken):
             if version in self.begun:
                 self.took[leg].setdefault(version, time.monotonic() - self.begun[version][1])
 
-    def everywhere(self, version: Version) -> bool:
+    def everywhere(self, version):
         """Whether every leg has taken it in."""
         return all(version in took for took in self.took.values())
 
-    def missing(self) -> int:
+    def missing(self):
         """How many versions some leg has not taken in."""
         return sum(not self.everywhere(version) for version in self.begun)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self):
         """By leg, and by what it was: how many, and seconds at the median and the 95th percentile."""
-        found: dict[str, Any] = {}
+        found = {}
         for leg, took in self.took.items():
             for kind in sorted({kind for kind, _ in self.begun.values()}):
                 seconds = [s for version, s in took.items() if self.begun[version][0] == kind] or [float("inf")]
@@ -101,15 +95,15 @@ class Stopwatch:
 class _Feed:
     """Posts, albums and edits at their rate, and a reader who asks for some of them."""
 
-    def __init__(self, sandbox: Sandbox, watch: Stopwatch, load: Load) -> None:
+    def __init__(self, sandbox, watch, load):
         self._sandbox, self._world, self._watch, self._load = sandbox, sandbox.world, watch, load
         self._rng = random.Random(load.seed)
         self._sentences = _sentences()
-        self._latest: dict[PostKey, str] = {}
+        self._latest = {}
         self._said = 0
-        self.asked: list[bool] = []  # whether the post was among what was found
+        self.asked = []  # whether the post was among what was found
 
-    async def run(self) -> None:
+    async def run(self):
         """Until the time is over, and on a slow machine until all has been sent."""
         load, begun = self._load, time.monotonic()
         posts, edits = load.seconds * load.posts, load.seconds * load.edits
@@ -124,34 +118,34 @@ class _Feed:
             else:
                 await asyncio.sleep(0.2 / (load.posts + load.edits))
 
-    def _settled(self) -> PostKey | None:
+    def _settled(self):
         """A post of late that every leg has: what is replaced sooner is never taken in."""
         some = [key for key in [*self._latest][-200:] if self._watch.everywhere((key, self._latest[key]))]
         return self._rng.choice(some) if some else None
 
-    def _text(self) -> str:
+    def _text(self):
         """A few sentences of the sample channels, and a word that stands nowhere else."""
         self._said += 1
         said = self._rng.sample(self._sentences, self._rng.randint(2, 6))
         return f"{' '.join(said)} zr{self._said}x"
 
-    def _post(self, album: str | None) -> None:
+    def _post(self, album):
         text, chat = self._text(), _CHANNEL.chat_id
         message = page_api.post_as_channel(self._world, chat, UserMessage(text, album=album))
         for _ in range(_PARTS - 1 if album else 0):
             page_api.post_as_channel(self._world, chat, UserMessage(album=album))
         self._begin(PostKey(chat, message["message_id"]), text, "album" if album else "post")
 
-    def _edit(self, key: PostKey) -> None:
+    def _edit(self, key):
         text = self._text()
         page_api.edit_as_author(self._world, *key, text)
         self._begin(key, text, "edit")
 
-    def _begin(self, key: PostKey, text: str, kind: str) -> None:
+    def _begin(self, key, text, kind):
         self._latest[key] = text
         self._watch.begun[key, text] = kind, time.monotonic()
 
-    async def ask(self) -> None:
+    async def ask(self):
         """Ask for the latest that the lexical leg says it has, and again."""
         while True:
             await asyncio.sleep(_ASK_EVERY_S)
@@ -166,7 +160,7 @@ class _Feed:
                 self.asked.append(self._watch.found.get(number, {}).get(key) in {leg, "both"})
 
 
-async def measure_freshness(load: Load, folder: Path, models: Path | None) -> dict[str, Any]:
+async def measure_freshness(load, folder, models):
     """Run the bot under this load, in this process: figures by leg, what was never found, how the reader fared."""
     sandbox, watch = await _furnished(folder), Stopwatch((LEXICAL, DENSE) if models else (LEXICAL,))
     feed = _Feed(sandbox, watch, load)
@@ -186,7 +180,7 @@ async def measure_freshness(load: Load, folder: Path, models: Path | None) -> di
     return {"legs": watch.figures(), "never_found": watch.missing(), "questions": asked}
 
 
-def _sentences() -> list[str]:
+def _sentences():
     """Of the sample channels."""
     files = [SAMPLE_CHANNELS_FOLDER / name / "result.json" for name in ("kirpichiki", "zaslonka", "owl-hill")]
     messages = [one for file in files for one in json.loads(file.read_text(encoding="utf-8"))["messages"]]
@@ -195,7 +189,7 @@ def _sentences() -> list[str]:
     return sorted(piece for piece in pieces if 4 <= len(piece.split()) <= 40)
 
 
-async def _furnished(folder: Path) -> Sandbox:
+async def _furnished(folder):
     sandbox = DrivenSandbox()
     sandbox.world.add_person(_READER, "Rita", lang="en").started = True
     sandbox.world.add_channel(_CHANNEL.chat_id, _CHANNEL.title, _CHANNEL.username)
@@ -206,13 +200,13 @@ async def _furnished(folder: Path) -> Sandbox:
     return sandbox
 
 
-def _settings(sandbox: Sandbox, folder: Path, models: Path | None) -> Settings:
+def _settings(sandbox, folder, models):
     embedder = {"dir": models} if models else {"embedder": "none"}
     given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": folder}}
     return Settings.model_validate(given | {"models": embedder | {"reranker": "none"}})
 
 
-def main() -> int:
+def main():
     """Measure and print; 1 where the bounds are broken or something is never found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long posts come")
@@ -227,7 +221,7 @@ def main() -> int:
     return 0 if is_fresh(metrics) else 1
 
 
-def is_fresh(metrics: Mapping[str, Any]) -> bool:
+def is_fresh(metrics):
     """Whether it all came in time, and the reader got everything asked for."""
     late = [k for leg, kinds in metrics["legs"].items() for k in kinds.values() if k["p95_s"] > BOUNDS_S[leg]]
     return not late and not metrics["never_found"] and metrics["questions"]["asked"] == metrics["questions"]["found"]

@@ -5,8 +5,6 @@ python tests/chaos/kill_loop.py [--kills 100] [--updates 20000] [--rate 50] [--q
     [--models DIR]
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import random
@@ -15,18 +13,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # run as a script
 
 from chaos.bot_process import BotHome, BotProcess, start_fork_server
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
-from chaos.consistency_check import Verdict, check_answers, check_consistency, is_lexical_index_behind
+from chaos.consistency_check import check_answers, check_consistency, is_lexical_index_behind
 from chaos.expected_posts import ExpectedPost
 from chaos.offline_models import offline_models
 from driven_sandbox import DrivenSandbox
@@ -63,21 +59,19 @@ class Plan:
 class Chaos:
     """One run."""
 
-    def __init__(
-        self, plan: Plan, folder: Path, models: Path | None, process: Callable[..., BotProcess] = BotProcess
-    ) -> None:
+    def __init__(self, plan, folder, models, process=BotProcess):
         self.plan, self.models, self._process = plan, models, process
         self.home, self.sandbox = BotHome(folder, models), DrivenSandbox()
         self.traffic = ChannelTraffic(self.sandbox, plan.seed)
-        self.asked: list[int] = []  # readers, each with one question
+        self.asked = []  # readers, each with one question
         # Readers whose answer Telegram took before a kill and the bot did not note, and how often: they get it again.
-        self.unnoted: Counter[int] = Counter()
+        self.unnoted = Counter()
         self._rng = random.Random(plan.seed + 1)
-        self._life: BotProcess | None = None
-        self.kills: Counter[str] = Counter()
+        self._life = None
+        self.kills = Counter()
         self.early = self.redelivered = 0
 
-    async def run(self) -> dict[str, Verdict]:
+    async def run(self):
         """All of it; the verdicts by store. Raises TimeoutError, RuntimeError where the bot does not do its part."""
         archive = await Archive.open(self.home.data)
         for channel in CHANNELS:
@@ -101,7 +95,7 @@ class Chaos:
         told = {who: [world.room(who).messages[n]["text"] for n in world.sent.get(who, ())] for who in self.asked}
         return verdicts | {"answers": check_answers(told, self.unnoted)}
 
-    async def invent(self) -> Counter[str]:
+    async def invent(self):
         """What the judge finds where the truth is another: a post more, one less, and one that was edited."""
         told, traffic = dict(self.traffic.told), self.traffic
         edited, other, *_ = (key for key, one in told.items() if one.text and not one.album)
@@ -113,7 +107,7 @@ class Chaos:
         traffic.told = told
         return Counter({f"{name} {kind}": n for name, one in verdicts.items() for kind, n in one.counts().items()})
 
-    async def _flow(self) -> None:
+    async def _flow(self):
         """Updates at their rate, whoever listens; a late one is made up for."""
         begun = time.monotonic()
         while self.kills.total() < self.plan.kills or self.traffic.updates < self.plan.updates:
@@ -123,7 +117,7 @@ class Chaos:
                 self._ask()
             await asyncio.sleep(0.5 / self.plan.rate)
 
-    def _ask(self) -> None:
+    def _ask(self):
         """A question of a reader who asks no other: what the reader is sent is its answer."""
         reader, world = _FIRST_READER + len(self.asked), self.sandbox.world
         english = bool(self._rng.getrandbits(1))
@@ -133,7 +127,7 @@ class Chaos:
         self.traffic.do(partial(page_api.send_as_person, world, reader, reader, UserMessage(question)))
         self.asked.append(reader)
 
-    async def _killing(self) -> None:
+    async def _killing(self):
         """The moments are spread evenly over the time that a life may take, in a random order."""
         kills = self.plan.kills
         moments = [(n + self._rng.random()) * self.plan.longest_life / kills for n in range(kills)]
@@ -151,18 +145,18 @@ class Chaos:
                 if self.kills.total() % _EARLY_EVERY == _EARLY_EVERY // 2:
                     await self._killed_early()
 
-    async def _killed_early(self) -> None:
+    async def _killed_early(self):
         self._life = self._process(self.home, self.sandbox)
         await self._life.begin()
         await asyncio.sleep(self._rng.uniform(0, _LONGEST_START_S))
         self.early += await self._life.killed(engine=True)
         self._find_unnoted()
 
-    def _find_unnoted(self) -> None:
+    def _find_unnoted(self):
         noted = {n for (n,) in self.home.rows("SELECT user_id FROM questions WHERE state = 'answered'")}
         self.unnoted.update({reader for reader in self.asked if self.sandbox.world.sent.get(reader)} - noted)
 
-    async def _killed(self, moment: float, way: str) -> bool:
+    async def _killed(self, moment, way):
         """A life, ended so many seconds after it was ready; False where it ended by itself before the kill."""
         life = await self._begun()
         await asyncio.sleep(moment)
@@ -176,24 +170,24 @@ class Chaos:
         self.redelivered += self._unconfirmed()
         return killed
 
-    async def _begun(self) -> BotProcess:
+    async def _begun(self):
         self._life = life = self._process(self.home, self.sandbox)
         await life.begin()
         await life.ready()
         return life
 
-    async def _until_unconfirmed(self) -> None:
+    async def _until_unconfirmed(self):
         """Wait for an update that is in the archive and not yet confirmed: a matter of milliseconds."""
         until = time.monotonic() + self.plan.longest_life
         while not self._unconfirmed() and time.monotonic() < until:  # noqa: ASYNC110 - nobody rings a bell for it
             await asyncio.sleep(0)
 
-    def _unconfirmed(self) -> int:
+    def _unconfirmed(self):
         """How many updates are in the archive and will be sent again."""
         waiting = ", ".join(map(str, self.sandbox.world.queue.kept))
         return sum(n for (n,) in self.home.rows(f"SELECT count(*) FROM updates WHERE update_id IN ({waiting})"))
 
-    async def _settled(self) -> None:
+    async def _settled(self):
         """Let the bot finish its backlog and end cleanly, with both indexes on disk."""
         until = time.monotonic() + self.plan.patience
         while True:
@@ -209,7 +203,7 @@ class Chaos:
             if not await is_lexical_index_behind(self.home.data) or time.monotonic() > until:
                 return
 
-    def _quiet(self) -> bool:
+    def _quiet(self):
         """Whether everything is confirmed, worked in and, where there is a model, embedded."""
         if self.sandbox.world.queue.kept or self.home.rows("SELECT 1 FROM updates WHERE state = 'pending' LIMIT 1"):
             return False
@@ -217,7 +211,7 @@ class Chaos:
             return False
         return not self.home.has_unembedded()
 
-    def figures(self, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    def figures(self, verdicts):
         """What is written to the JSON file."""
         traffic, counted = self.traffic, {name: verdict.counts() for name, verdict in verdicts.items()}
         return {
@@ -238,14 +232,14 @@ class Chaos:
         }
 
 
-async def run_kills(chaos: Chaos) -> tuple[dict[str, Any], list[str]]:
+async def run_kills(chaos):
     """Run it: figures, and a sentence for everything that is lost, twice or stale."""
     verdicts = await chaos.run()
     wrong = [f"{name}: {one}" for name, verdict in verdicts.items() for one in verdict.sentences()]
     return chaos.figures(verdicts), wrong
 
 
-def main() -> int:
+def main():
     """Run, and print what came of it; 1 where anything is lost, twice or stale."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for one in fields(Plan):

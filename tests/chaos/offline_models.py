@@ -1,7 +1,5 @@
 """The offline embedding model, for measures that want both legs."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path
@@ -14,7 +12,7 @@ from rag_core.models.download import pull_model
 _CACHE = Path(__file__).parents[2] / ".pytest_cache" / "d" / "models"
 
 
-def offline_models(asked: str | None) -> Path | None:
+def offline_models(asked):
     """The models' folder: the one asked for, else a cache it is fetched into; None for "none", and where it fails."""
     if asked is not None:
         return None if asked == "none" else Path(asked).resolve()

@@ -1,11 +1,8 @@
 """A channel's past: posts in the shape of Telegram Desktop's exports, and a data folder that has taken some in."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
-from pathlib import Path
 
 from chaos.channel_traffic import CHANNELS
 from chaos.expected_posts import ExpectedPost
@@ -26,7 +23,7 @@ _WORDS = (
 ).split()
 
 
-def make_expected_posts(first: int, number: int, seed: int) -> list[ExpectedPost]:
+def make_expected_posts(first, number, seed):
     """So many posts of the last channel; each has a mark of its own."""
     rng, chat = random.Random(seed), CHANNELS[-1].chat_id
     return [
@@ -35,7 +32,7 @@ def make_expected_posts(first: int, number: int, seed: int) -> list[ExpectedPost
     ]
 
 
-def write_export(folder: Path, posts: list[ExpectedPost]) -> Path:
+def write_export(folder, posts):
     """A result.json with these posts."""
     channel = CHANNELS[-1]
     messages = [
@@ -51,12 +48,12 @@ def write_export(folder: Path, posts: list[ExpectedPost]) -> Path:
     return file
 
 
-def prepare_archive(folder: Path, posts: list[ExpectedPost]) -> None:
+def prepare_archive(folder, posts):
     """Make a data folder with all channels and these posts, indexed by words."""
     asyncio.run(_keep(folder, write_export(folder.with_name(f"{folder.name} export"), posts)))
 
 
-async def _keep(folder: Path, file: Path) -> None:
+async def _keep(folder, file):
     settings = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
     async with open_engine(RagSettings.model_validate(settings), language=False) as rag:
         for channel in CHANNELS:

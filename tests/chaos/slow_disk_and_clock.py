@@ -3,8 +3,6 @@
 Root could slow a device or set the machine's clock; this does it to the bot alone, and needs a C compiler only.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import shutil
@@ -23,7 +21,7 @@ class FaultInjection:
     `wall` is the time of day, `slept` the clock that counts a machine's sleep. `lacking` says why there is none.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.lacking = ""
         self._file, self._library = folder / "weather", folder / "weather.so"
         self._file.write_bytes(bytes(_NUMBERS.size))
@@ -38,11 +36,11 @@ class FaultInjection:
         if made.returncode:
             self.lacking = f"cc failed: {made.stderr.strip().splitlines()[-1]}"
 
-    def begin(self) -> None:
+    def begin(self):
         """Have the processes that are started from now on live in it."""
         if not self.lacking:
             os.environ |= {"LD_PRELOAD": str(self._library), "CHAOS_WEATHER": str(self._file)}
 
-    def set(self, *, wall: int = 0, slept: int = 0, sync: float = 0.0) -> None:
+    def set(self, *, wall=0, slept=0, sync=0.0):
         """Change it at once, for all; without a word all is as usual."""
         self._shared[:] = _NUMBERS.pack(wall, slept, int(sync * 1e6))

@@ -3,20 +3,15 @@
 python tests/chaos/soak.py [--minutes 60] [--warm-up 5] [--every 3] [--models DIR] [--set NAME=VALUE]
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     here = Path(__file__).parents[1]  # run as a script
@@ -43,7 +38,7 @@ class Sample:
     descriptors: dict[int, int]  # by process
 
 
-def sample_processes(pid: int, at: float) -> Sample:
+def sample_processes(pid, at):
     """Look at a running process and its children. Raises ProcessLookupError where it has ended."""
     if not _status(pid):
         raise ProcessLookupError(pid)
@@ -52,7 +47,7 @@ def sample_processes(pid: int, at: float) -> Sample:
     return Sample(round(at, 2), round(rss, 2), round(own, 2), {one: _descriptors(one) for one in family})
 
 
-def _status(pid: int) -> dict[str, int]:
+def _status(pid):
     """The numbers of /proc/PID/status, memory in kB; empty where the process has ended."""
     found = {}
     with suppress(OSError):
@@ -63,8 +58,8 @@ def _status(pid: int) -> dict[str, int]:
     return found
 
 
-def _descendants(pid: int) -> list[int]:
-    parents: dict[int, list[int]] = {}
+def _descendants(pid):
+    parents = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and (parent := _status(int(folder.name)).get("PPid")):
             parents.setdefault(parent, []).append(int(folder.name))
@@ -76,13 +71,13 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
-def _descriptors(pid: int) -> int:
+def _descriptors(pid):
     with suppress(OSError):
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
     return 0
 
 
-def slope(seconds: Sequence[float], values: Sequence[float], parts: int = 20) -> tuple[float, float, float]:
+def slope(seconds, values, parts=20):
     """Theil and Sen's slope, per hour, with its interval of 95 % (Sen 1968): the median of the slopes of all pairs.
 
     Of parts of equal length the medians are taken: looks that follow each other are alike.
@@ -97,13 +92,13 @@ def slope(seconds: Sequence[float], values: Sequence[float], parts: int = 20) ->
     return found, least, most
 
 
-def growth(values: Sequence[float]) -> float:
+def growth(values):
     """By how much the median of the last third is above that of the first."""
     third = max(1, len(values) // 3)
     return float(np.median(values[-third:]) - np.median(values[:third]))
 
 
-def drift(values: Sequence[float], percentile: float = 95) -> float:
+def drift(values, percentile=95):
     """By which share that percentile of the last third is above that of the first; 0.1 is ten in a hundred."""
     third = max(1, len(values) // 3)
     before, after = (float(np.percentile(part, percentile)) for part in (values[:third], values[-third:]))
@@ -127,9 +122,7 @@ class Plan:
     rates: Rates = field(default_factory=Rates)
 
 
-async def run_soak(
-    plan: Plan, folder: Path, models: Path | None, settings: Mapping[str, str] | None = None
-) -> tuple[Load, list[Sample]]:
+async def run_soak(plan, folder, models, settings=None):
     """Run the bot, with further `settings`, under the load; what was done, and all samples.
 
     Raises RuntimeError where the bot ends.
@@ -139,7 +132,7 @@ async def run_soak(
     await sandbox.start()
     more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "1000000"} | dict(settings or {})
     home = BotHome(folder, models, more)
-    samples: list[Sample] = []
+    samples = []
     try:
         async with _bot(home, sandbox) as process:
             begun = time.monotonic()
@@ -160,7 +153,7 @@ async def run_soak(
 
 
 @asynccontextmanager
-async def _bot(home: BotHome, sandbox: DrivenSandbox) -> AsyncIterator[ForkServerProcess]:
+async def _bot(home, sandbox):
     """The bot in a process of its own, asking for updates."""
     process = fork_bot(home.environment(sandbox), home.log)
     await asyncio.to_thread(process.start)
@@ -176,7 +169,7 @@ async def _bot(home: BotHome, sandbox: DrivenSandbox) -> AsyncIterator[ForkServe
         await asyncio.to_thread(process.join)
 
 
-async def _reindexed(home: BotHome, sandbox: DrivenSandbox) -> None:
+async def _reindexed(home, sandbox):
     nowhere = asyncio.subprocess.DEVNULL
     process = await home.start_command(sandbox, "-m", "bot.__main__", "reindex", stdout=nowhere, stderr=nowhere)
     try:
@@ -187,7 +180,7 @@ async def _reindexed(home: BotHome, sandbox: DrivenSandbox) -> None:
             await process.wait()
 
 
-def compute_figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str = "") -> dict[str, Any]:
+def compute_figures(plan, load, samples, log=""):
     """What was measured after the warm-up."""
     judged = [one for one in samples if one.at >= load.warm_s]
     at = [one.at for one in judged]
@@ -213,7 +206,7 @@ def compute_figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str 
     }
 
 
-def judge(found: dict[str, Any]) -> dict[str, bool]:
+def judge(found):
     """Each goal as a sentence, and whether it is met."""
     memory, least, most = found["memory_mb_per_hour"]
     grows = (
@@ -228,7 +221,7 @@ def judge(found: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def main() -> int:
+def main():
     """Soak and print; 1 where a goal is not met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     usual = Plan()

@@ -5,23 +5,19 @@ Texts and questions come from a pool: ever new words would go on filling the cac
 their bounds, and that is no leak either.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from secrets import token_urlsafe
-from typing import Any
 
 from chaos.channel_traffic import CHANNELS
 from chaos.prepared_archive import OLD
 from PIL import Image, ImageDraw, ImageFont
 
-from bot.sandbox import Sandbox, page_api
+from bot.sandbox import page_api
 from bot.sandbox.page_api import UserMessage
 from bot.sandbox.state import UploadedFile
 
@@ -52,27 +48,27 @@ class Rates:
 class Load:
     """People who keep a bot busy. `waits` are seconds from a question to its answer, by when it was asked."""
 
-    def __init__(self, sandbox: Sandbox, rates: Rates, old: int, seed: int) -> None:
+    def __init__(self, sandbox, rates, old, seed):
         self._sandbox, self._world, self._rates, self._old = sandbox, sandbox.world, rates, old
         self._rng = random.Random(seed)
-        self._mine: list[tuple[int, int]] = []
+        self._mine = []
         self._texts = [self._text() for _ in range(_TEXTS)]
         self._begun = time.monotonic()
-        self.waits: list[tuple[float, float]] = []
-        self.done: Counter[str] = Counter()
-        self.unanswered: list[str] = []
+        self.waits = []
+        self.done = Counter()
+        self.unanswered = []
         self.warm_s = 0.0  # when the warm-up ended, seconds after the begin
         for channel in CHANNELS:
             self._world.add_channel(channel.chat_id, channel.title, channel.username)
         for n, reader in enumerate((ADMIN, *READERS)):
             self._world.add_person(reader, "R", lang="en" if n % 2 else "ru").started = True
 
-    def is_warm(self, answers: int) -> bool:
+    def is_warm(self, answers):
         """Whether all is posted and, where answers are wanted, so many came and an index was rebuilt."""
         done = self.done
         return done["post"] >= self._rates.posted and done["ask"] >= answers and done["reindex"] >= min(answers, 1)
 
-    async def run(self, reindex: Callable[[], Any]) -> None:
+    async def run(self, reindex):
         """Go on until cancelled; `reindex` is awaited now and then."""
         self._begun = time.monotonic()
         tasks = [asyncio.create_task(self._read(reader, n % 2 == 0)) for n, reader in enumerate(READERS)]
@@ -86,7 +82,7 @@ class Load:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _write(self) -> None:
+    async def _write(self):
         """The posts of the warm-up, in quick succession, then edits of these for ever."""
         for n in range(self._rates.posted):
             chat = CHANNELS[n % len(CHANNELS)].chat_id
@@ -99,7 +95,7 @@ class Load:
             self.done["edit"] += 1
             await asyncio.sleep(self._rng.expovariate(self._rates.edits))
 
-    async def _replace_pictures(self) -> None:
+    async def _replace_pictures(self):
         """A post whose picture is replaced by ever new ones, to be read."""
         room = self._world.room(CHANNELS[0].chat_id)
         photo = await asyncio.to_thread(self._draw)
@@ -111,7 +107,7 @@ class Load:
             self._world.queue.push("edited_channel_post", self._world.change(room, message["message_id"], **edited))
             self.done["picture"] += 1
 
-    def _draw(self) -> list[dict[str, Any]]:
+    def _draw(self):
         """A photo of some text."""
         picture, stored = Image.new("RGB", (900, 300), "white"), io.BytesIO()
         font = ImageFont.load_default(30)
@@ -121,17 +117,17 @@ class Load:
         self._world.files[upload.file_id] = upload
         return [upload.wire() | {"width": 900, "height": 300}]
 
-    def _text(self) -> str:
+    def _text(self):
         return " ".join(self._rng.choices((*_WORDS, *_SLOVA), k=12)) + f" zl{self._rng.randrange(_TEXTS)}x"
 
-    async def _rebuild(self, reindex: Callable[[], Any]) -> None:
+    async def _rebuild(self, reindex):
         while True:
             await asyncio.sleep(self._rates.reindex_s)
             await reindex()
             self.done["reindex"] += 1
 
-    async def _read(self, reader: int, english: bool) -> None:
-        deeds: dict[str, Callable[[int, bool], Any]] = {
+    async def _read(self, reader, english):
+        deeds = {
             "ask": self._ask, "verify": self._verify, "search": self._search, "press": self._press,
             "forget": self._forget,
         }  # fmt: skip
@@ -141,13 +137,13 @@ class Load:
             await deeds[deed](reader, english)
             await asyncio.sleep(self._rng.expovariate(1 / self._rates.think_s))
 
-    def _question(self, english: bool) -> str:
+    def _question(self, english):
         words = self._rng.sample(_WORDS if english else _SLOVA, 2)
         return self._rng.choice(_EN if english else _RU).format(
             *words, OLD + self._rng.randrange(min(self._old, _TEXTS))
         )
 
-    async def _said(self, reader: int, text: str, kind: str) -> float | None:
+    async def _said(self, reader, text, kind):
         """Say something and wait for a message; the seconds it took."""
         sent = self._world.sent.setdefault(reader, [])
         before, asked = len(sent), time.monotonic()
@@ -158,21 +154,21 @@ class Load:
         self.done[kind] += 1
         return time.monotonic() - asked
 
-    async def _ask(self, reader: int, english: bool) -> None:
+    async def _ask(self, reader, english):
         asked = time.monotonic() - self._begun
         took = await self._said(reader, self._question(english), "ask")
         if took is not None:
             self.waits.append((asked, took))
 
-    async def _verify(self, reader: int, english: bool) -> None:
-        words: Sequence[str] = self._rng.sample(_WORDS if english else _SLOVA, 3)
+    async def _verify(self, reader, english):
+        words = self._rng.sample(_WORDS if english else _SLOVA, 3)
         said = "The {} is near the {} and the {}." if english else "{} стоит там, где {} и {}."
         await self._said(reader, f"/verify {said.format(*words)}", "verify")
 
-    async def _search(self, reader: int, english: bool) -> None:
+    async def _search(self, reader, english):
         await self._said(reader, f"/search {self._rng.choice(_WORDS if english else _SLOVA)}", "search")
 
-    async def _press(self, reader: int, english: bool) -> None:
+    async def _press(self, reader, english):
         """Some button under the latest message that has any."""
         room, sent = self._world.room(reader), self._world.sent.get(reader, [])
         latest = reversed(sent[-5:])
@@ -181,13 +177,13 @@ class Load:
             return await self._ask(reader, english)
         return await self._pressed(reader, *self._rng.choice(rows))
 
-    async def _pressed(self, reader: int, message: int, data: str) -> None:
+    async def _pressed(self, reader, message, data):
         query = self._world.queries[page_api.press_button(self._world, reader, reader, message, data)]
         if not await self._sandbox.until(lambda: query.answer is not None, _PATIENCE_S):
             self.unanswered.append(f"press: {data}")
         self.done["press"] += 1
 
-    async def _forget(self, reader: int, english: bool) -> None:
+    async def _forget(self, reader, english):
         """/forget asks first: it is confirmed with the first button."""
         if await self._said(reader, "/forget", "forget") is None:
             return
@@ -196,6 +192,6 @@ class Load:
             await self._pressed(reader, *rows[0])
 
 
-def _buttons(message: dict[str, Any]) -> list[tuple[int, str]]:
+def _buttons(message):
     keyboard = message.get("reply_markup", {}).get("inline_keyboard", [])
     return [(message["message_id"], b["callback_data"]) for row in keyboard for b in row if "callback_data" in b]

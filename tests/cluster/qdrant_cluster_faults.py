@@ -15,8 +15,6 @@ at a cosine of 0.9 from that spot; a question on the same spot as its post, at 0
 as real ones, but which words are in a post says nothing of where it lies.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib
@@ -30,7 +28,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -45,18 +42,18 @@ from bench import synthetic_posts
 from bench.measure_process import percentiles
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
-from qdrant_node import QdrantNode, run_cluster
+from qdrant_node import run_cluster
 
 from bot.indexing import IndexingWorker
 from bot.settings import Settings
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.integrity import check_integrity
-from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core import Question, Viewer, answer_question, open_engine
 from rag_core.errors import RagError
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.models.active_models import DenseIndex, get_models_folder
 from rag_core.models.catalog import ModelTier, find_models
-from rag_core.models.onnx_models import EmbeddingArray, open_embedder
+from rag_core.models.onnx_models import open_embedder
 from rag_core.storage import Archive, channels
 from rag_core.storage.posts import get_last_seq, save_posts
 from rag_core.text.tokens import fold_characters
@@ -78,30 +75,29 @@ class WordDirections:
 
     name, dimension, languages = "generated", 64, frozenset({"ru", "en"})
 
-    def __init__(self) -> None:
-        self._directions: dict[str, EmbeddingArray] = {}
+    def __init__(self):
+        self._directions = {}
 
-    async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
+    async def passages(self, texts):
         return np.array([self._embed(text) for text in texts], np.float32)
 
-    def has_word(self, word: str) -> bool:
+    def has_word(self, word):
         return True
 
-    async def query(self, text: str) -> EmbeddingArray:
+    async def query(self, text):
         return self._embed(text)
 
-    async def close(self) -> None:
+    async def close(self):
         """Keep everything: it serves the next engine too."""
 
-    def _embed(self, text: str) -> EmbeddingArray:
+    def _embed(self, text):
         total = np.full(self.dimension, 1e-3, np.float32)
         for word in text.casefold().split():
             if word not in self._directions:
                 drawn = np.random.default_rng(_hash(word))
                 self._directions[word] = drawn.standard_normal(self.dimension).astype(np.float32)
             total += self._directions[word]
-        unit: EmbeddingArray = total / np.linalg.norm(total)
-        return unit
+        return total / np.linalg.norm(total)
 
 
 class RealSpace(WordDirections):
@@ -109,15 +105,15 @@ class RealSpace(WordDirections):
 
     name = "generated-e5"
 
-    def __init__(self, real: EmbeddingArray) -> None:
+    def __init__(self, real):
         """`real`: vectors of length 1 of different texts, one a row."""
         self._real, self.dimension = real, real.shape[1]
         self._nearest = np.argsort(-(real @ real.T), axis=1)[:, 1:11]
         self._noise = np.random.default_rng(0).standard_normal((4096, self.dimension)).astype(np.float32)
-        self.asked: dict[str, str] = {}  # by question, the text of the post that it is about
+        self.asked = {}  # by question, the text of the post that it is about
 
     @classmethod
-    async def embed(cls, settings: RagSettings) -> RealSpace:
+    async def embed(cls, settings):
         """Embed the posts of the project's channels, whole and by sentence: a minute or two."""
         embedder = await open_embedder(find_models(_E5)[0], get_models_folder(settings) / _E5)
         texts = sorted({part for text in _read_own_posts() for part in (text, *re.split(r"(?<=[.!?…])\s+|\n+", text))})
@@ -125,13 +121,13 @@ class RealSpace(WordDirections):
         await embedder.close()
         return cls(real / np.linalg.norm(real, axis=1, keepdims=True))
 
-    async def query(self, text: str) -> EmbeddingArray:
+    async def query(self, text):
         return self._place(self.asked.get(text, text), text, 0.8)
 
-    def _embed(self, text: str) -> EmbeddingArray:
+    def _embed(self, text):
         return self._place(text.partition("\n")[2], text, 0.9)
 
-    def _place(self, post: str, text: str, cosine: float) -> EmbeddingArray:
+    def _place(self, post, text, cosine):
         at, to, share = _hash(fold_characters(post).partition(".")[0])
         first = at % len(self._real)
         second, share = self._nearest[first, to % self._nearest.shape[1]], share / 2**64
@@ -139,15 +135,14 @@ class RealSpace(WordDirections):
         one, other, shift = _hash(text)
         noise = np.roll(self._noise[one % len(self._noise)] + self._noise[other % len(self._noise)], shift % len(spot))
         ways = (cosine, spot), (np.sqrt(1 - cosine**2), noise)
-        made: EmbeddingArray = sum(length / np.linalg.norm(way) * way for length, way in ways)
-        return made
+        return sum(length / np.linalg.norm(way) * way for length, way in ways)
 
 
-def _hash(text: str) -> tuple[int, int, int]:
+def _hash(text):
     return struct.unpack("QQQ", hashlib.blake2b(text.encode(), digest_size=24).digest())
 
 
-def _read_own_posts() -> Iterator[str]:
+def _read_own_posts():
     root = Path(__file__).parents[2]
     for export in sorted(root.glob("bot/sandbox/channels/*/result.json")):
         for message in json.loads(export.read_text())["messages"]:
@@ -169,7 +164,7 @@ class Asked:
 class Life:
     """A data folder, the engine on it, and questions asked at a rate while something happens."""
 
-    def __init__(self, folder: Path, nodes: list[QdrantNode], posts: int, rate: float) -> None:
+    def __init__(self, folder, nodes, posts, rate):
         self.nodes, self._folder, self._rate = nodes, folder, rate
         self.embedder = WordDirections()
         self.corpus = synthetic_posts.make_posts(posts)
@@ -178,7 +173,7 @@ class Life:
         self._indexed = 0  # those of them in both indexes for sure
         self._edits = 0
 
-    def settings(self, cluster: bool) -> RagSettings:
+    def settings(self, cluster):
         """Settings for vectors on the cluster, or in the folder; others as in the environment."""
         url = ",".join(node.url for node in self.nodes) if cluster else ""
         qdrant = {"url": url, "shards": _SHARDS, "replicas": _REPLICAS}
@@ -186,7 +181,7 @@ class Life:
         return Settings.model_validate({"data": {"dir": self._folder}, "qdrant": qdrant, "models": models}).rag()
 
     @asynccontextmanager
-    async def running(self, cluster: bool = True) -> AsyncIterator[tuple[Engine, IndexingWorker]]:
+    async def running(self, cluster=True):
         """The engine with its indexing at work."""
         settings = self.settings(cluster)
         async with open_engine(settings, language=False) as rag:
@@ -207,7 +202,7 @@ class Life:
                 await worker.save()
                 await rag.dense.close()
 
-    async def keep(self, rag: Engine, share: float) -> None:
+    async def keep(self, rag, share):
         """Take posts into the archive until this share of all is there."""
         until = int(len(self.corpus) * share)
         for first in range(self._kept, until, _SLICE):
@@ -215,7 +210,7 @@ class Life:
             await asyncio.sleep(0)
         self._kept = until
 
-    async def edit(self, rag: Engine, every: int) -> None:
+    async def edit(self, rag, every):
         """Edit each post of such a number: a word is added."""
         numbers = range(0, self._indexed, every)
         self._edits += 1
@@ -224,9 +219,8 @@ class Life:
             edited = [replace(post, text=f"{post.text} Поправка {self._edits}.", edited=_NOW) for post in some]
             await save_posts(rag.archive, edited, source="live")
 
-    async def caught_up(self, rag: Engine, worker: IndexingWorker) -> None:
+    async def caught_up(self, rag, worker):
         """Wait until both indexes hold all that is in the archive."""
-        assert rag.dense is not None
         dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
         async with asyncio.timeout(7200):
             while True:
@@ -238,7 +232,7 @@ class Life:
         self._indexed = self._kept
 
     @asynccontextmanager
-    async def asking(self, rag: Engine, name: str) -> AsyncIterator[Asked]:
+    async def asking(self, rag, name):
         """Ask all the while; a row of figures is kept at the end."""
         asked, started = Asked(), time.monotonic()
         task = asyncio.create_task(self._ask_for_ever(rag, asked))
@@ -252,8 +246,8 @@ class Life:
                 row |= percentiles([1000 * seconds for seconds in asked.seconds])
             print(json.dumps(row | {"reasons": dict(asked.reasons.most_common(3))}, ensure_ascii=False), flush=True)
 
-    async def _ask_for_ever(self, rag: Engine, asked: Asked) -> None:
-        at, running = 0, set[asyncio.Task[None]]()
+    async def _ask_for_ever(self, rag, asked):
+        at, running = 0, set()
         try:
             while True:
                 query = self._queries[at % len(self._queries)]
@@ -268,7 +262,7 @@ class Life:
         finally:
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _ask(self, rag: Engine, query: synthetic_posts.Query, asked: Asked) -> None:
+    async def _ask(self, rag, query, asked):
         words = " ".join(query.words)
         english = words.isascii()
         text = f"What is known about {words}?" if english else f"Что известно про {words}?"
@@ -291,7 +285,7 @@ class Life:
             asked.reasons.update(short.reason for short in answer.shortfalls)
         asked.outcomes["found" if found else "not_found"] += 1
 
-    async def compare(self, rag: Engine, worker: IndexingWorker) -> None:
+    async def compare(self, rag, worker):
         """Compare both indexes with the archive. Raises AssertionError."""
         report = await check_integrity(rag, worker.indexer, _tell_nobody, samples=500)
         wrong = len(report.words_wrong), len(report.vectors_wrong)
@@ -299,7 +293,7 @@ class Life:
         assert wrong == (0, 0), f"{wrong} posts are wrong in words and vectors"
         assert report.posts == self._kept
 
-    async def measure(self, rag: Engine) -> None:
+    async def measure(self, rag):
         """Measure searches by kind of filter: milliseconds, and the share of the exact search's ten hits found."""
         assert rag.dense is not None
         started = time.monotonic()
@@ -308,13 +302,13 @@ class Life:
         client = QdrantClient(url=self.nodes[0].url, timeout=60, check_compatibility=False)
         name = rag.settings.qdrant.collection
         queries = [query for query in self._queries if query.post < self._indexed][:_SEARCHES]
-        kinds: dict[str, Callable[[synthetic_posts.Query], SearchFilter]] = {
+        kinds = {
             "all channels": lambda _: _EVERYWHERE,
             "one channel": lambda query: SearchFilter(frozenset({self.corpus.frame.key(query.post).chat_id})),
             "three channels in half a year": lambda query: query.window,
         }
         for kind, make_filter in kinds.items():
-            took, same, exact_ms = list[float](), 0, list[float]()
+            took, same, exact_ms = [], 0, []
             for query in queries:
                 only, text = make_filter(query), self.corpus.text(query.post)
                 if isinstance(self.embedder, RealSpace):
@@ -334,11 +328,9 @@ class Life:
             print(f"  {node.describe_use()}", flush=True)
 
 
-def _search_exactly(
-    client: QdrantClient, name: str, vector: EmbeddingArray, only: SearchFilter
-) -> set[tuple[int, ...]]:
+def _search_exactly(client, name, vector, only):
     """Find the ten nearest by comparing all: channel, message and part of each."""
-    must: list[models.Condition] = [
+    must = [
         models.FieldCondition(key="chat", match=models.MatchAny(any=sorted(only.channels))),
     ]
     if only.since and only.until:
@@ -355,15 +347,15 @@ def _search_exactly(
     return {(row["chat"], row["message"], row["part"]) for point in found.points if (row := point.payload)}
 
 
-async def _tell_nobody(_: object) -> bool:
+async def _tell_nobody(_):
     """Notify nobody: the report is looked at."""
     return True
 
 
-async def wait_until_active(node: QdrantNode) -> None:
+async def wait_until_active(node):
     """Wait until the cluster has all replicas of all collections active, as this node sees it. Raises TimeoutError."""
     client = QdrantClient(url=node.url, timeout=10, check_compatibility=False)
-    states: list[str] = []
+    states = []
     try:
         async with asyncio.timeout(_ACTIVE_SECONDS):
             while True:
@@ -382,7 +374,7 @@ async def wait_until_active(node: QdrantNode) -> None:
         client.close()
 
 
-def wait_until_optimized(nodes: Sequence[QdrantNode], collection: str) -> None:
+def wait_until_optimized(nodes, collection):
     """Wait until every node has built what it builds beside questions: segments and graphs."""
     for node in nodes:
         client = QdrantClient(url=node.url, timeout=60, check_compatibility=False)
@@ -391,21 +383,20 @@ def wait_until_optimized(nodes: Sequence[QdrantNode], collection: str) -> None:
         client.close()
 
 
-def take_shard_snapshots(nodes: Sequence[QdrantNode], collection: str) -> dict[int, tuple[QdrantNode, str]]:
+def take_shard_snapshots(nodes, collection):
     """Take a snapshot of each shard, on one of the nodes that have it: the node and the file, by shard."""
-    taken: dict[int, tuple[QdrantNode, str]] = {}
+    taken = {}
     for node in nodes:
         client = QdrantClient(url=node.url, timeout=3600, check_compatibility=False)
         for shard in client.collection_cluster_info(collection).local_shards:
             if shard.shard_id not in taken:
                 snapshot = client.create_shard_snapshot(collection, shard.shard_id)
-                assert snapshot is not None
                 taken[shard.shard_id] = node, snapshot.name
         client.close()
     return taken
 
 
-async def put_shard_snapshots_back(taken: Mapping[int, tuple[QdrantNode, str]], collection: str) -> None:
+async def put_shard_snapshots_back(taken, collection):
     """Put each shard back on the node it is from; the server makes its other copy anew before the next one.
 
     Snapshots of whole collections are no such way: each node puts back all of its shards, so that two transfers of a
@@ -419,7 +410,7 @@ async def put_shard_snapshots_back(taken: Mapping[int, tuple[QdrantNode, str]], 
         await wait_until_active(node)
 
 
-async def play(life: Life) -> None:
+async def play(life):
     """Play all parts, what matters most first. Raises AssertionError for what is wrong, lost or doubled."""
     archive = await Archive.open(life.settings(True).data.dir)
     for channel in synthetic_posts.CHANNELS:
@@ -441,7 +432,7 @@ async def play(life: Life) -> None:
     await play_moves(life)
 
 
-async def play_kill(life: Life, rag: Engine, worker: IndexingWorker) -> None:
+async def play_kill(life, rag, worker):
     """Kill a node while posts are indexed, and start it again."""
     first, second, _ = life.nodes
     async with life.asking(rag, "a node killed while indexing, and back"):
@@ -454,7 +445,7 @@ async def play_kill(life: Life, rag: Engine, worker: IndexingWorker) -> None:
         await wait_until_active(first)
 
 
-async def play_upgrade(life: Life, rag: Engine, worker: IndexingWorker) -> None:
+async def play_upgrade(life, rag, worker):
     """Stop each node in turn and start it as the later version, while posts are indexed."""
     if not _NEXT_BINARY:
         print("QDRANT_NEXT_BIN names no later version: no upgrade", flush=True)
@@ -472,7 +463,7 @@ async def play_upgrade(life: Life, rag: Engine, worker: IndexingWorker) -> None:
         await life.caught_up(rag, worker)
 
 
-async def play_deletion(life: Life, rag: Engine, worker: IndexingWorker) -> None:
+async def play_deletion(life, rag, worker):
     """Delete the collection by hand: it is made and filled again."""
     async with life.asking(rag, "a collection deleted by hand"):
         client = QdrantClient(url=life.nodes[0].url, check_compatibility=False)
@@ -482,7 +473,7 @@ async def play_deletion(life: Life, rag: Engine, worker: IndexingWorker) -> None
         await life.caught_up(rag, worker)
 
 
-async def play_cut(life: Life, rag: Engine, worker: IndexingWorker) -> None:
+async def play_cut(life, rag, worker):
     """Hold a node while posts are indexed."""
     first, _, third = life.nodes
     async with life.asking(rag, "a node cut off, and back"):
@@ -495,7 +486,7 @@ async def play_cut(life: Life, rag: Engine, worker: IndexingWorker) -> None:
         await life.caught_up(rag, worker)
 
 
-async def play_full_disk(life: Life, rag: Engine, worker: IndexingWorker) -> None:
+async def play_full_disk(life, rag, worker):
     """Let no file of a node grow for a while."""
     first, second, _ = life.nodes
     async with life.asking(rag, "a full disk on one node, and room again"):
@@ -509,7 +500,7 @@ async def play_full_disk(life: Life, rag: Engine, worker: IndexingWorker) -> Non
         await life.caught_up(rag, worker)
 
 
-async def play_first_killed(life: Life, rag: Engine, worker: IndexingWorker) -> None:
+async def play_first_killed(life, rag, worker):
     """Kill the node that is asked first."""
     first, _, third = life.nodes
     async with life.asking(rag, "the first node killed, and back"):
@@ -521,7 +512,7 @@ async def play_first_killed(life: Life, rag: Engine, worker: IndexingWorker) -> 
         await wait_until_active(third)
 
 
-async def play_snapshots(life: Life) -> None:
+async def play_snapshots(life):
     """Take snapshots, index more, stop, put them back and start: the check finds what they lack."""
     async with life.running() as (rag, worker):
         collection = rag.settings.qdrant.collection
@@ -540,7 +531,7 @@ async def play_snapshots(life: Life) -> None:
         await life.compare(rag, worker)
 
 
-async def play_moves(life: Life) -> None:
+async def play_moves(life):
     """Move the vectors to the folder and back."""
     async with life.running(cluster=False) as (rag, worker):
         async with life.asking(rag, "moved to the folder"):
@@ -553,14 +544,14 @@ async def play_moves(life: Life) -> None:
         await life.compare(rag, worker)
 
 
-async def embed_and_play(life: Life, embeddings: str) -> None:
+async def embed_and_play(life, embeddings):
     """Make the embeddings, and play."""
     if embeddings == "e5":
         life.embedder = await RealSpace.embed(life.settings(True))
     await play(life)
 
 
-def main() -> None:
+def main():
     """Play it and print what became of the questions."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--posts", type=int, default=20_000)

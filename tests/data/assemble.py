@@ -7,23 +7,19 @@ TARGET becomes a folder for `citegram eval answers`, with --claims one for `cite
 gets two, `real` and `samples`. No post of a real channel is kept in the repository.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
 import shutil
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
 
-Row = dict[str, Any]
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[1] / "bot" / "sandbox" / "channels"
 EXPORT = "tg_export_en/json/result.json"  # a Telegram Desktop export, read as it is
 # Data set and channel; how many of its newest posts (None: all), or the first and last post number, and how many posts
 # lie between.
-CHANNELS: dict[str, tuple[tuple[Any, ...], ...]] = {
+CHANNELS = {
     "validation": (
         ("tg_ru_news", "nsmag", 400), ("tg_ru_news", "ru2ch", 400), ("tg_ru_official", "nalog_gov_ru", None),
         ("tg_ru_official", "MinEconomyrf", 300), ("tg_ru_finance", "MarketOverview", None),
@@ -41,7 +37,7 @@ CHANNELS: dict[str, tuple[tuple[Any, ...], ...]] = {
 }  # fmt: skip
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path):
     """Rows of a JSON Lines file, gzipped or not; none where there is no file."""
     if not path.exists():
         return []
@@ -49,16 +45,16 @@ def read_rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in data.decode().split("\n") if line]
 
 
-def write_rows(path: Path, rows: list[Row]) -> None:
+def write_rows(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
-def post_number(row: Row) -> int:
+def post_number(row):
     return int(str(row["id"]).rsplit("-", 1)[1])
 
 
-def select_posts(data: Path, name: str, channel: str, *which: int | None) -> list[Row]:
+def select_posts(data, name, channel, *which):
     """Posts of a channel, oldest first. Raises ValueError where a window holds another number of posts."""
     posts = [row for row in read_rows(data / name / "posts.jsonl.gz") if row["channel"] == channel]
     if len(which) == 1:
@@ -70,7 +66,7 @@ def select_posts(data: Path, name: str, channel: str, *which: int | None) -> lis
     return window
 
 
-def read_export(path: Path, prefix: str = "") -> dict[str, str]:
+def read_export(path, prefix=""):
     """Texts of a Telegram export by `msg-<number>`, the ids that the evaluation gives its messages."""
     texts = {}
     for message in json.loads(path.read_text(encoding="utf-8"))["messages"]:
@@ -80,13 +76,13 @@ def read_export(path: Path, prefix: str = "") -> dict[str, str]:
     return texts
 
 
-def normalise_words(text: str) -> str:
+def normalise_words(text):
     """Words in lower case with е for ё, one space between and at both ends, so that `in` compares whole words."""
     words = re.findall(r"\w+", text.lower().replace("ё", "е"))
     return f" {' '.join(words)} "
 
 
-def check_gold(rows: list[Row], texts: dict[str, str]) -> None:
+def check_gold(rows, texts):
     """Every relevant post is in the corpus, every answer stands in one of them, every stale string somewhere.
 
     A question is without an answer exactly if it names neither post nor answer; no id stands twice. Raises ValueError
@@ -109,7 +105,7 @@ def check_gold(rows: list[Row], texts: dict[str, str]) -> None:
         raise ValueError("\n".join(faults))
 
 
-def main() -> None:
+def main():
     parser = ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("set", choices=CHANNELS)
     parser.add_argument("target", type=Path)

@@ -6,8 +6,6 @@ out, and said. Posts come and people ask all the while, and each service is kill
 is printed; anything lost, twice or stale in the end, and a service that does not come back, is an error.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import json
@@ -25,7 +23,6 @@ import urllib.parse
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script
@@ -66,7 +63,7 @@ ENTRYPOINT ["./qdrant"]
 """
 
 
-def find_images(folder: Path) -> dict[str, str]:
+def find_images(folder):
     """The image of each service that can be had on this machine."""
     named = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
     images = {"bot": "localhost/citegram:0.1.0"}
@@ -92,10 +89,10 @@ def find_images(folder: Path) -> dict[str, str]:
 class Project:
     """A copy of deploy/ with its .env, as somebody has it who follows deploy/README.md, and Compose in it."""
 
-    def __init__(self, folder: Path, images: dict[str, str], models: Path | None) -> None:
+    def __init__(self, folder, images, models):
         self.folder, self.services = folder / "project", list(images)
         shutil.copytree(ROOT / "deploy", self.folder / "deploy")
-        override: dict[str, Any] = {name: {"image": image, "pull_policy": "never"} for name, image in images.items()}
+        override = {name: {"image": image, "pull_policy": "never"} for name, image in images.items()}
         if models:
             override["bot"]["volumes"] = [f"{models}:/models:ro"]
         (self.folder / "deploy" / "override.yaml").write_text(yaml.safe_dump({"services": override}))
@@ -103,12 +100,12 @@ class Project:
         served = ["podman", "system", "service", "--time", "0", f"unix://{self.socket}"]
         self._engine = subprocess.Popen(served, stderr=subprocess.DEVNULL)  # without systemd it complains at length
 
-    def write_settings(self, **settings: str) -> None:
+    def write_settings(self, **settings):
         """Write .env."""
         (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (self.folder / ".env").chmod(0o600)
 
-    def compose(self, *words: str) -> str:
+    def compose(self, *words):
         """Run Compose; its output. Raises RuntimeError with it."""
         files = ["--env-file", ".env", "-f", "deploy/compose.yaml", "-f", "deploy/override.yaml"]
         done = subprocess.run(
@@ -120,18 +117,18 @@ class Project:
             raise RuntimeError(f"compose {' '.join(words)} ended with {done.returncode}: {done.stdout[-3000:]}")
         return done.stdout
 
-    def find_first_process(self, service: str) -> int:
+    def find_first_process(self, service):
         """The number of a service's first process on this machine; 0 where there is none."""
         with suppress(RuntimeError, ValueError):
             return int(podman("inspect", "--format", "{{.State.Pid}}", f"citegram-{service}-1"))
         return 0
 
-    def is_healthy(self, service: str) -> bool:
+    def is_healthy(self, service):
         """What the service's own health check says."""
         asked = ["podman", "healthcheck", "run", f"citegram-{service}-1"]
         return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
-    def close(self) -> None:
+    def close(self):
         """Take all of it down, with its volumes."""
         with suppress(RuntimeError):
             self.compose("down", "--volumes", "--timeout", "5")
@@ -139,7 +136,7 @@ class Project:
         self._engine.wait()
 
 
-def listen_in_network_of(process: int, port: int) -> socket.socket:
+def listen_in_network_of(process, port):
     """A socket that listens on the loopback of another process' network. For a thread of its own. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path("/proc/thread-self/ns/net").open() as own, Path(f"/proc/{process}/ns/net").open() as other:
@@ -154,11 +151,11 @@ def listen_in_network_of(process: int, port: int) -> socket.socket:
 class ServiceKills(Chaos):
     """Kills each service once while channels live on and people ask."""
 
-    def __init__(self, project: Project, folder: Path, models: Path | None, gguf: Path | None) -> None:
+    def __init__(self, project, folder, models, gguf):
         kills = len(project.services)
         super().__init__(Plan(kills=kills, updates=300 * kills, rate=5, questions=0.2), folder, models)
         self._project = project
-        self._asked_at: dict[int, float] = {}
+        self._asked_at = {}
         settings = {"BOT__TOKEN": self.sandbox.token, "BOT__API": f"http://127.0.0.1:{_PORT}", "BOT__ADMINS": "900"}
         settings |= {"GRAFANA_PASSWORD": "loopback"}
         settings |= {"MODELS__DIR": "/models"} if models else {"MODELS__EMBEDDER": "none"}
@@ -174,11 +171,11 @@ class ServiceKills(Chaos):
         project.compose("up", "--no-start", *project.services)
         self.home.data = Path(podman("volume", "inspect", "--format", "{{.Mountpoint}}", "citegram_data"))
 
-    def _ask(self) -> None:
+    def _ask(self):
         super()._ask()
         self._asked_at[self.asked[-1]] = self.sandbox.world.clock()
 
-    async def _killing(self) -> None:
+    async def _killing(self):
         self._own_data()
         self._telegram = asyncio.create_task(self._serve_telegram())
         try:
@@ -198,7 +195,7 @@ class ServiceKills(Chaos):
             self._telegram.cancel()
             raise
 
-    def _follow_the_page(self) -> None:
+    def _follow_the_page(self):
         """The commands of deploy/README.md to a running bot: an export is copied in and imported, and taken away."""
         posts = make_expected_posts(EXPORTED, 150, self.plan.seed)
         write_export(self._project.folder / "ChatExport", posts)
@@ -209,7 +206,7 @@ class ServiceKills(Chaos):
         podman(*shell, "localhost/citegram:0.1.0", "-r", "/data/export")
         self._project.compose("exec", "-T", "bot", "citegram", "backup")
 
-    async def _observe(self, what: str, service: str = "") -> None:
+    async def _observe(self, what, service=""):
         """Let half a minute pass, and more until the service is there again; what readers saw."""
         first, begun = len(self.asked), time.monotonic()
         back = await self._until_healthy(service) if service else 0.0
@@ -228,13 +225,13 @@ class ServiceKills(Chaos):
             f"({time.monotonic() - begun:.0f} s)",
         )
 
-    def _read(self, reader: int) -> str:
+    def _read(self, reader):
         messages = self.sandbox.world.room(reader).messages
         return " ".join(
             str(messages[n].get("text", "")) for n in self.sandbox.world.sent.get(reader, ()) if n in messages
         )
 
-    async def _until_healthy(self, service: str) -> float:
+    async def _until_healthy(self, service):
         """Seconds until its own check is content. Raises TimeoutError."""
         started = time.monotonic()
         while not await asyncio.to_thread(self._project.is_healthy, service):
@@ -243,7 +240,7 @@ class ServiceKills(Chaos):
             await asyncio.sleep(0.5)
         return time.monotonic() - started
 
-    async def _serve_telegram(self) -> None:
+    async def _serve_telegram(self):
         """Be Telegram on the loopback of the bot's container, and of each that comes after it."""
         served = 0
         while True:
@@ -255,7 +252,7 @@ class ServiceKills(Chaos):
                     served = process
             await asyncio.sleep(0.2)
 
-    async def _settled(self) -> None:
+    async def _settled(self):
         """Let the bot finish its backlog, and stop it as an operator does."""
         until = time.monotonic() + self.plan.patience
         try:
@@ -277,20 +274,19 @@ class ServiceKills(Chaos):
         finally:
             self._telegram.cancel()
 
-    def _own_data(self) -> None:
+    def _own_data(self):
         for path in (self.home.data, *self.home.data.rglob("*")):
             os.chown(path, USER, USER)
 
 
-def ask_prometheus(expression: str) -> list[Any]:
+def ask_prometheus(expression):
     """What an expression gives now: its series."""
     query = urllib.parse.urlencode({"query": expression})
     with urllib.request.urlopen(f"http://127.0.0.1:9090/api/v1/query?{query}", timeout=10) as answer:
-        found: list[Any] = json.load(answer)["data"]["result"]
-        return found
+        return json.load(answer)["data"]["result"]
 
 
-def check_metrics() -> None:
+def check_metrics():
     """Prometheus reaches the bot, and every panel of the dashboards has an expression that it understands."""
     (up,) = ask_prometheus('up{job="citegram"}')
     expect(up["value"][1] == "1", f"Prometheus does not reach the bot: {up}")
@@ -304,7 +300,7 @@ def check_metrics() -> None:
     tell("panels", f"{asked} expressions asked, {len(empty)} without a value now: {', '.join(dict.fromkeys(empty))}")
 
 
-def main() -> int:
+def main():
     """Bring all of it up, kill it, look. Returns the exit code."""
     begun, missing = time.monotonic(), find_missing("netavark", "aardvark-dns")
     version = ""

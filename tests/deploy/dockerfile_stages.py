@@ -1,7 +1,5 @@
 """The Dockerfile, read: its stages, and its own steps carried out by a user of no rights in a folder of their own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -23,14 +21,14 @@ class Stage:
     name: str
     steps: list[tuple[str, str]] = field(default_factory=list)
 
-    def all(self, instruction: str) -> list[str]:
+    def all(self, instruction):
         return [value for word, value in self.steps if word == instruction]
 
 
-def read_stages(dockerfile: Path) -> list[Stage]:
+def read_stages(dockerfile):
     lines = [line for line in dockerfile.read_text("utf-8").splitlines() if not line.lstrip().startswith("#")]
-    found: list[Stage] = []
-    arguments: dict[str, str] = {}
+    found = []
+    arguments = {}
     for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
         word, _, value = line.strip().partition(" ")
         if word == "FROM":
@@ -43,7 +41,7 @@ def read_stages(dockerfile: Path) -> list[Stage]:
     return found
 
 
-def is_in_build_context(root: Path, path: str) -> bool:
+def is_in_build_context(root, path):
     """Whether .dockerignore lets a path of the project into the build: the last rule that speaks of it decides."""
     kept = True
     for rule in (root / ".dockerignore").read_text("utf-8").splitlines():
@@ -55,7 +53,7 @@ def is_in_build_context(root: Path, path: str) -> bool:
     return kept
 
 
-def copy_build_context(root: Path, stage: Stage, target: Path) -> None:
+def copy_build_context(root, stage, target):
     """Do what the stage's COPY lines do, with the files that git knows or would know."""
     asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     known = subprocess.run(asked, cwd=root, check=True, capture_output=True, text=True).stdout.splitlines()
@@ -73,7 +71,7 @@ def copy_build_context(root: Path, stage: Stage, target: Path) -> None:
                 shutil.copy(root / name, place)
 
 
-def trim_image(lock: Path, names: set[str]) -> None:
+def trim_image(lock, names):
     """Leave only these packages in a lock file."""
     blocks = re.split(r"(?m)^(?=[\w.-]+==)", lock.read_text("utf-8"))
     kept = [block for block in blocks[1:] if block.partition("==")[0] in names]
@@ -84,7 +82,7 @@ def trim_image(lock: Path, names: set[str]) -> None:
 class UnprivilegedUser:
     """Runs programs as nobody, in an environment with nothing of ours; as oneself where one is not root."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home):
         self.home = home
         who = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--no-new-privs"]
         self._dropped = ["setpriv", *who, "env"]  # setpriv itself still starts programs with root's rights
@@ -95,7 +93,7 @@ class UnprivilegedUser:
             for path in home.rglob("*"):
                 shutil.chown(path, _NOBODY, _NOBODY)
 
-    def run(self, command: list[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(self, command, cwd, **environment):
         passed = {
             name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "HTTP", "LANG"))
         }
@@ -103,7 +101,7 @@ class UnprivilegedUser:
         whole = [*self._dropped, *command]
         return subprocess.run(whole, cwd=cwd, env=given, capture_output=True, text=True, check=False)
 
-    def python(self) -> str | None:
+    def python(self):
         """A Python of this minor version that this user may run and make environments with."""
         code = f"import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
         for one in (getattr(sys, "_base_executable", sys.executable), "/usr/local/bin/python3", "/usr/bin/python3"):

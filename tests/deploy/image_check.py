@@ -6,8 +6,6 @@ upgrade over the last change of the archive's tables and the way back, kills und
 not hold ends the run with exit code 1. Where podman is not there, that is said, and nothing was checked.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os
@@ -20,7 +18,6 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +26,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script
 
-from chaos.bot_process import BotHome, BotProcess
+from chaos.bot_process import BotProcess
 from chaos.channel_traffic import CHANNELS
 from chaos.kill_loop import Chaos, Plan, run_kills
 from chaos.offline_models import offline_models
@@ -62,22 +59,22 @@ async def save():
 asyncio.run(save())
 """
 
-failed: list[str] = []
+failed = []
 
 
-def expect(holds: object, otherwise: str) -> None:
+def expect(holds, otherwise):
     """Note what does not hold."""
     if not holds:
         print(f"  WRONG: {otherwise}", flush=True)
         failed.append(otherwise)
 
 
-def tell(what: str, said: str) -> None:
+def tell(what, said):
     """Print a figure."""
     print(f"{what:10}{said}", flush=True)
 
 
-def get_page(page: str) -> tuple[int, str]:
+def get_page(page):
     """The status and the words of a page of the bot's monitoring; 0 where nobody answers."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{_PORT}/{page}", timeout=10) as answer:
@@ -88,7 +85,7 @@ def get_page(page: str) -> tuple[int, str]:
         return 0, ""
 
 
-async def wait_for(page: str) -> float:
+async def wait_for(page):
     """Seconds until the page says 200. Raises TimeoutError with what it says instead."""
     started = time.monotonic()
     while (found := await asyncio.to_thread(get_page, page))[0] != 200:
@@ -99,7 +96,7 @@ async def wait_for(page: str) -> float:
 
 
 @contextmanager
-def new_volume() -> Iterator[str]:
+def new_volume():
     """The name of a volume, made as Compose makes it, and removed in the end."""
     name = podman("volume", "create")
     try:
@@ -116,7 +113,7 @@ class Scene:
     sandbox: DrivenSandbox
 
     @asynccontextmanager
-    async def bot(self, image: str = IMAGE, *more: str, **settings: str) -> AsyncIterator[Container]:
+    async def bot(self, image=IMAGE, *more, **settings):
         """A bot that runs here, once it is ready. It is removed in the end."""
         usual = {"BOT__TOKEN": self.sandbox.token, "BOT__API": self.sandbox.url, "MONITORING__PORT": str(_PORT),
                  "BOT__ADMINS": "900", "MODELS__EMBEDDER": "none", "MODELS__RERANKER": "none"}  # fmt: skip
@@ -127,18 +124,18 @@ class Scene:
                 raise RuntimeError(f"{exc}\n{container.log()[-3000:]}") from exc
             yield container
 
-    def run(self, *words: str, image: str = IMAGE, more: tuple[str, ...] = ()) -> str:
+    def run(self, *words, image=IMAGE, more=()):
         """What a command says in a container of its own; it must end with 0."""
         done = Container(image, self.volume, {"MODELS__EMBEDDER": "none"}, words, more).run()
         expect(done.returncode == 0, f"{' '.join(words)[:60]}: {(done.stdout + done.stderr)[-2000:]}")
         return done.stdout
 
-    def prepare(self, image: str) -> None:
+    def prepare(self, image):
         """Let that image's version write an archive that knows the channels."""
         known = [(one.chat_id, one.title, one.username) for one in CHANNELS]
         self.run("-c", _SAVE_CHANNELS.replace("KNOWN", repr(known)), image=image, more=("--entrypoint=python",))
 
-    async def ask(self, text: str = _QUESTION) -> str:
+    async def ask(self, text=_QUESTION):
         """A reader's question; the answer as it is when no more comes."""
         sent, before = self.sandbox.world.sent, len(self.sandbox.world.sent.get(_READER, ()))
         await self.sandbox.say(_READER, text)
@@ -146,19 +143,19 @@ class Scene:
             return "no answer"
         return str(self.sandbox.world.room(_READER).messages[sent[_READER][-1]].get("text", ""))
 
-    async def expect_answer(self, when: str) -> None:
+    async def expect_answer(self, when):
         """The post is found and cited."""
         said = await self.ask()
         expect("07:45" in said, f"{when} the post was not found: {said!r}")
 
-    async def post(self, text: str = _POST) -> None:
+    async def post(self, text=_POST):
         """A post that is indexed when this ends."""
         await self.sandbox.post(CHANNELS[0].chat_id, text)
         if not await self.sandbox.until(lambda: not self.sandbox.world.queue.kept, 60):
             raise TimeoutError("the bot took no post")
         await asyncio.sleep(3)  # a round of the lexical leg
 
-    async def stop(self, container: Container, when: str) -> None:
+    async def stop(self, container, when):
         """SIGTERM: it ends by itself, in time."""
         seconds, code = await asyncio.to_thread(container.stop)
         tell("SIGTERM", f"{seconds:.1f} s {when}")
@@ -166,7 +163,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def new_scene(image: str = IMAGE) -> AsyncIterator[Scene]:
+async def new_scene(image=IMAGE):
     """A scene whose archive was begun by that image."""
     sandbox = DrivenSandbox()
     sandbox.world.add_person(_READER, "Rita", lang="en").started = True
@@ -182,7 +179,7 @@ async def new_scene(image: str = IMAGE) -> AsyncIterator[Scene]:
             await sandbox.stop()
 
 
-def check_contents() -> None:
+def check_contents():
     """What is in the image, who runs in it, and where that user may write."""
     expect(get_image_size(IMAGE) < MOST_BYTES, f"the image has more than {MOST_BYTES / 1e6:.0f} MB")
     with new_volume() as volume:
@@ -200,12 +197,12 @@ def check_contents() -> None:
         expect(done.returncode == 0 and "10" in done.stdout, f"the demo: {done.stdout}{done.stderr}")
 
 
-def get_image_size(name: str) -> int:
+def get_image_size(name):
     """Bytes on the disk, those of its base included."""
     return int(podman("image", "inspect", "--format", "{{.Size}}", name))
 
 
-async def check_unreachable_telegram() -> None:
+async def check_unreachable_telegram():
     """A token and no Telegram: alive, not ready, says why; obeys SIGTERM."""
     settings = {"BOT__TOKEN": "123456:" + "A" * 35, "MONITORING__PORT": str(_PORT), "MODELS__EMBEDDER": "none"}
     with new_volume() as volume, Container(IMAGE, volume, settings) as bot:
@@ -220,7 +217,7 @@ async def check_unreachable_telegram() -> None:
         expect(ended == 0 and seconds < MOST_SECONDS_TO_STOP, f"it ended with {ended}: {bot.log()[-1500:]}")
 
 
-async def check_backup() -> None:
+async def check_backup():
     """Half a gigabyte is enough by words; a lost archive comes back from the backup that was made beside the bot."""
     async with new_scene() as scene:
         started = time.monotonic()
@@ -239,7 +236,7 @@ async def check_backup() -> None:
             await scene.expect_answer("after the restore")
 
 
-async def check_writer(gguf: Path) -> None:
+async def check_writer(gguf):
     """A real model, mounted for reading only: it writes, in the memory that Compose gives; SIGTERM in the midst."""
     mount = f"--volume={gguf}:/models/model.gguf:ro"
     async with new_scene() as scene:
@@ -259,7 +256,7 @@ async def check_writer(gguf: Path) -> None:
         expect("of memory" in (said := done.run().stdout), f"doctor is content with 1 GB for the model: {said}")
 
 
-async def check_upgrade() -> None:
+async def check_upgrade():
     """From the version before with its volume to this one, and back by the backup that the upgrade made."""
     async with new_scene(BEFORE) as scene:
         async with scene.bot(BEFORE) as bot:
@@ -282,15 +279,15 @@ async def check_upgrade() -> None:
 class ContainerProcess(BotProcess):
     """One life of the bot in a container, on a folder."""
 
-    def __init__(self, home: BotHome, sandbox: DrivenSandbox) -> None:
+    def __init__(self, home, sandbox):
         self._home, self._sandbox = home, sandbox
         models = ["--volume", f"{home.models}:{home.models}:ro"] if home.models else []
         settings = home.environment(sandbox) | {"DATA__DIR": "/data", "MONITORING__PORT": "0"}
         self._container = Container(IMAGE, str(home.data), settings, more=models)
-        self._started: asyncio.subprocess.Process | None = None
+        self._started = None
         self._first = 0
 
-    async def begin(self) -> None:
+    async def begin(self):
         """Start the container, and wait until its first process is there."""
         for path in (self._home.data, *self._home.data.rglob("*")):
             os.chown(path, USER, USER)
@@ -302,16 +299,16 @@ class ContainerProcess(BotProcess):
             self._first = await asyncio.to_thread(self._container.find_first_process)
 
     @property
-    def pid(self) -> int | None:
+    def pid(self):
         return self._first or None
 
     @property
-    def over(self) -> int | None:
+    def over(self):
         code = self._started.returncode if self._started else None
         return -signal.SIGKILL if code == 128 + signal.SIGKILL else code
 
 
-async def check_kills(folder: Path, kills: int, models: Path | None) -> None:
+async def check_kills(folder, kills, models):
     """Kills of the container while channels live on and people ask: nothing is lost, nothing is there twice."""
     plan = Plan(kills=kills, updates=100 * kills, rate=25, questions=1)
     metrics, wrong = await run_kills(Chaos(plan, folder, models, ContainerProcess))
@@ -320,7 +317,7 @@ async def check_kills(folder: Path, kills: int, models: Path | None) -> None:
     expect(not wrong and not metrics["tracebacks"], "; ".join(wrong[:10]) or "a bot ended with a traceback")
 
 
-def export_before(folder: Path) -> str:
+def export_before(folder):
     """The program as it was before the last change of the archive's tables, with the libraries of today; its commit."""
     git = partial(subprocess.run, cwd=ROOT, check=True, capture_output=True)
     changed = git(["git", "log", "-1", "--format=%h", "--", "rag_core/storage/schema.py"]).stdout.decode().strip()
@@ -334,7 +331,7 @@ def export_before(folder: Path) -> str:
     return f"{changed}^"
 
 
-def copy_for_others(models: Path | None, folder: Path) -> Path | None:
+def copy_for_others(models, folder):
     """A copy in the folder that the container's user may read, which the cache is not."""
     folder.chmod(0o755)
     if models:
@@ -343,7 +340,7 @@ def copy_for_others(models: Path | None, folder: Path) -> Path | None:
     return models
 
 
-def find_writer() -> Path | None:
+def find_writer():
     """The offline writer, downloaded where it is missing; None where it cannot be had."""
     (row,) = find_models(ModelTier.OFFLINE_WRITER)
     try:
@@ -353,7 +350,7 @@ def find_writer() -> Path | None:
         return None
 
 
-def main() -> int:
+def main():
     """Build, then check. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="kills of the container under load")

@@ -3,8 +3,6 @@
 Without a registry of images the base is made by debootstrap. Containers are in a network of loopback alone.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -17,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 from dockerfile_stages import read_stages
@@ -35,14 +32,14 @@ _PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
 _CLONE_NEWNET = 0x40000000
 
 
-def find_missing(*more: str) -> str:
+def find_missing(*more):
     """What these checks need and this machine has not, as words; empty where all is there."""
     places = f"{os.environ['PATH']}:/usr/sbin:/sbin:/usr/lib/podman:/usr/libexec/podman"
     missing = [one for one in (*_NEEDED, *more) if shutil.which(one, path=places) is None]
     return ", ".join(missing + ["root's rights"] * bool(os.getuid()))
 
 
-def podman(*words: str, **how: Any) -> str:
+def podman(*words, **how):
     """Run podman; its output. Raises RuntimeError with its last words."""
     done = subprocess.run(["podman", *words], capture_output=True, text=True, check=False, **how)
     if done.returncode:
@@ -52,7 +49,7 @@ def podman(*words: str, **how: Any) -> str:
     return done.stdout.strip()
 
 
-def configure(folder: Path) -> None:
+def configure(folder):
     """Let podman use runc, and limits that a machine without CAP_SYS_RESOURCE may give its containers."""
     hard = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1] for name in ("nofile", "nproc")}
     limits = [f"{name}={n}:{n}" for name, most in hard.items() for n in [8192 if most < 0 else min(most // 2, 8192)]]
@@ -63,7 +60,7 @@ def configure(folder: Path) -> None:
     os.environ["CONTAINERS_CONF"] = str(file)
 
 
-def find_base() -> str:
+def find_base():
     """The base that the Dockerfile names where this machine has it, else one made here by debootstrap, once."""
     for one in (read_stages(ROOT / "deploy" / "Dockerfile")[0].base, BASE):
         if subprocess.run(["podman", "image", "exists", one], check=False).returncode == 0:
@@ -71,7 +68,7 @@ def find_base() -> str:
     return make_base()
 
 
-def make_base() -> str:
+def make_base():
     """Debian 12 with its Python 3.11, as an image."""
     root = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
     bootstrap = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", "bookworm", str(root)]
@@ -84,7 +81,7 @@ def make_base() -> str:
     return BASE
 
 
-def build(context: Path, tag: str, folder: Path, *, dockerfile: Path = ROOT / "deploy" / "Dockerfile") -> float:
+def build(context, tag, folder, *, dockerfile=ROOT / "deploy" / "Dockerfile"):
     """Build the image as `docker build` does; the seconds it took. Certificates and pip's index are the machine's."""
     mounts = ["/etc/ssl/certs:/etc/ssl/certs:ro"]
     asked = {name: os.environ[f"PIP_{name}"] for name in _PIP if f"PIP_{name}" in os.environ}
@@ -102,7 +99,7 @@ def build(context: Path, tag: str, folder: Path, *, dockerfile: Path = ROOT / "d
     return time.monotonic() - started
 
 
-def enter_loopback() -> None:
+def enter_loopback():
     """Move this process, and what it starts, into a network namespace that has loopback and nothing else."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET):
         raise OSError(ctypes.get_errno(), "no network namespace")
@@ -110,7 +107,7 @@ def enter_loopback() -> None:
 
 
 @cache
-def compose_flags() -> tuple[str, ...]:
+def compose_flags():
     """What deploy/compose.yaml holds the bot to, as podman's options."""
     bot = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]["bot"]
     assert bot["read_only"] and bot["init"]
@@ -131,60 +128,60 @@ class Container:
     more: Sequence[str] = ()  # of podman's options
     name: str = field(default_factory=lambda: f"citegram-check-{os.urandom(4).hex()}")
 
-    def command(self, *how: str) -> list[str]:
+    def command(self, *how):
         """The words of `podman run`."""
         settings = [f"--env={name}={value}" for name, value in self.settings.items()]
         asked = ["run", *how, f"--name={self.name}", "--network=host", *compose_flags(), f"--volume={self.data}:/data"]
         return [*asked, *settings, *self.more, self.image, *self.words]
 
-    def run(self) -> subprocess.CompletedProcess[str]:
+    def run(self):
         """Run it to its end, and remove it."""
         return subprocess.run(
             ["podman", *self.command("--rm")], capture_output=True, text=True, timeout=600, check=False
         )
 
-    def start(self) -> None:
+    def start(self):
         """Start it in the background."""
         podman(*self.command("--detach"))
 
-    def exec(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def exec(self, *words):
         """Run a command in it."""
         return subprocess.run(
             ["podman", "exec", self.name, *words], capture_output=True, text=True, timeout=600, check=False
         )
 
-    def find_first_process(self) -> int:
+    def find_first_process(self):
         """The number of its first process on this machine; 0 where there is none."""
         with suppress(RuntimeError, ValueError):
             return int(podman("inspect", "--format", "{{.State.Pid}}", self.name))
         return 0
 
-    def stop(self) -> tuple[float, int]:
+    def stop(self):
         """SIGTERM, and after a minute SIGKILL; seconds until its end, and its exit code."""
         started = time.monotonic()
         podman("kill", "--signal", "TERM", self.name)
         code = int(podman("wait", "--interval", "20ms", self.name, timeout=60))
         return time.monotonic() - started, code
 
-    def log(self) -> str:
+    def log(self):
         """What it said."""
         done = subprocess.run(["podman", "logs", self.name], capture_output=True, text=True, check=False)
         return done.stdout + done.stderr
 
-    def memory(self) -> int:
+    def memory(self):
         """Bytes of its own and of mapped files that are in memory now."""
         said = self.exec("sh", "-c", "cat /sys/fs/cgroup/memory.stat /sys/fs/cgroup/memory/memory.stat 2>/dev/null")
         stat = dict(line.split() for line in said.stdout.splitlines())
         names = ("anon", "file_mapped") if "anon" in stat else ("total_rss", "total_mapped_file")
         return sum(int(stat.get(one, 0)) for one in names)
 
-    def __enter__(self) -> Container:
+    def __enter__(self):
         self.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error):
         self.remove()
 
-    def remove(self) -> None:
+    def remove(self):
         """End and remove it, whatever it does."""
         subprocess.run(["podman", "rm", "--force", "--time", "0", self.name], capture_output=True, check=False)

@@ -1,16 +1,12 @@
 """A language model with one fault: whatever it is asked, that is what happens."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
-from scripted_model import FakeLlm, Reply
+from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm.protocol import Prompt, QueuePositionCallback, TokenRates
+from rag_core.llm.protocol import TokenRates
 
 HANG_S, DRIP_S = 600.0, 0.05
 FAULTS = ("queued", "hung", "slow", "dripping", "dying", "dead", "refusing", "garbage", "too slow")
@@ -21,28 +17,28 @@ class FaultyLlm(FakeLlm):
 
     name, piece_length = "faulty", 2
 
-    def __init__(self, fault: str, rates: TokenRates | None = None) -> None:
+    def __init__(self, fault, rates=None):
         super().__init__(odds_of=lambda prompt: 0.0)
         self.fault = fault
         self.rates = TokenRates(0.5, 0.1) if fault == "too slow" else rates
         self.pause = DRIP_S if fault == "dripping" else 0.0
 
     @asynccontextmanager
-    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[FakeLlm]:
+    async def turn(self, reader, on_place=None):
         if self.fault == "queued":
             await asyncio.sleep(HANG_S)
         async with super().turn(reader, on_place) as session:
             yield session
 
-    async def _act(self) -> None:
+    async def _act(self):
         if self.fault in {"hung", "slow"}:
             await asyncio.sleep(HANG_S if self.fault == "hung" else 60.0)
         if self.fault == "dead":
             raise GenerationFailed("The model's process ended.")
 
-    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> Reply:
+    async def choose_reply(self, prompt, grammar, schema):
         await self._act()
-        replies: dict[str, str | Callable[[Prompt], str]] = {
+        replies = {
             "dripping": "The posts say that " * 200,
             "dying": self._die,
             "refusing": "The posts do not say." if "The posts do not say" in prompt.system else "В постах этого нет.",
@@ -50,15 +46,15 @@ class FaultyLlm(FakeLlm):
         return replies.get(self.fault, "�]]}{ qqq 77 [9] ###\n")
 
     @staticmethod
-    def _die(prompt: Prompt) -> str:
+    def _die(prompt):
         raise GenerationFailed("The model's process was killed.")
 
-    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+    async def count_unread(self, prompts):
         if self.fault == "hung":
             await asyncio.sleep(HANG_S)
         return await super().count_unread(prompts)
 
-    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+    async def odds(self, prompt, yes, no):
         await self._act()
         if self.fault == "dripping":
             await asyncio.sleep(HANG_S)

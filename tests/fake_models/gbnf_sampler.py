@@ -1,23 +1,17 @@
 """A reader of the GBNF that our grammars are written in: how long a sentence can get, and sentences drawn from it."""
 
-from __future__ import annotations
-
-import random
 import re
-from collections.abc import Iterator
 from itertools import product
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|\{\d+,\d+\}|::=|[()|?]|[a-z0-9]+|\n')
 _ESCAPED = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(.)")
 
-Node = tuple[str, object]
-
 
 class Grammar:
     """Rules without recursion."""
 
-    def __init__(self, text: str) -> None:
-        self._rules: dict[str, Node] = {}
+    def __init__(self, text):
+        self._rules = {}
         for line in text.splitlines():
             if line.strip() and not line.startswith("#"):
                 tokens = [found[0] for found in _TOKEN.finditer(line)]
@@ -26,19 +20,19 @@ class Grammar:
                 assert not rest, line
                 self._rules[tokens[0]] = node
 
-    def longest(self, rule: str = "root") -> str:
+    def longest(self, rule="root"):
         """A sentence than which none has more bytes."""
         return self._longest(self._rules[rule])
 
-    def drawn(self, chance: random.Random, rule: str = "root") -> str:
+    def drawn(self, chance, rule="root"):
         """Any sentence."""
         return "".join(self._drawn(self._rules[rule], chance))
 
-    def every(self, rule: str) -> set[str]:
+    def every(self, rule):
         """All sentences of a rule that has few."""
         return set(self._every(self._rules[rule]))
 
-    def _every(self, node: Node) -> list[str]:
+    def _every(self, node):
         kind, what = node
         if kind == "text":
             return [str(what)]
@@ -47,12 +41,12 @@ class Grammar:
         if kind == "rule":
             return self._every(self._rules[str(what)])
         if kind == "row":
-            return ["".join(parts) for parts in product(*map(self._every, what))]  # type: ignore[call-overload]
+            return ["".join(parts) for parts in product(*map(self._every, what))]
         assert kind == "choice"
-        return [text for way in what for text in self._every(way)]  # type: ignore[attr-defined]
+        return [text for way in what for text in self._every(way)]
 
-    def _choice(self, tokens: list[str]) -> tuple[Node, list[str]]:
-        ways: list[list[Node]] = [[]]
+    def _choice(self, tokens):
+        ways = [[]]
         while tokens and tokens[0] != ")":
             if tokens[0] == "|":
                 ways.append([])
@@ -62,9 +56,8 @@ class Grammar:
             ways[-1].append(node)
         return ("choice", [("row", way) for way in ways]), tokens
 
-    def _item(self, tokens: list[str]) -> tuple[Node, list[str]]:
+    def _item(self, tokens):
         head, tokens = tokens[0], tokens[1:]
-        node: Node
         if head == "(":
             node, tokens = self._choice(tokens)
             assert tokens[0] == ")"
@@ -82,22 +75,22 @@ class Grammar:
             return ("times", (node, least, most)), tokens[1:]
         return node, tokens
 
-    def _longest(self, node: Node) -> str:
+    def _longest(self, node):
         kind, what = node
         if kind == "text":
             return str(what)
         if kind == "class":
-            return max(what, key=lambda c: len(c.encode()))  # type: ignore[call-overload, no-any-return]
+            return max(what, key=lambda c: len(c.encode()))
         if kind == "rule":
             return self._longest(self._rules[str(what)])
         if kind == "row":
-            return "".join(map(self._longest, what))  # type: ignore[call-overload]
+            return "".join(map(self._longest, what))
         if kind == "choice":
-            return max(map(self._longest, what), key=lambda text: len(text.encode()))  # type: ignore[call-overload, no-any-return]
-        inner, _, most = what  # type: ignore[misc]
+            return max(map(self._longest, what), key=lambda text: len(text.encode()))
+        inner, _, most = what
         return self._longest(inner) * most
 
-    def _drawn(self, node: Node, chance: random.Random) -> Iterator[str]:
+    def _drawn(self, node, chance):
         kind, what = node
         if kind == "text":
             yield str(what)
@@ -106,21 +99,21 @@ class Grammar:
         elif kind == "rule":
             yield from self._drawn(self._rules[str(what)], chance)
         elif kind == "row":
-            for one in what:  # type: ignore[attr-defined]
+            for one in what:
                 yield from self._drawn(one, chance)
         elif kind == "choice":
-            yield from self._drawn(chance.choice(what), chance)  # type: ignore[arg-type]
+            yield from self._drawn(chance.choice(what), chance)
         else:
-            inner, least, most = what  # type: ignore[misc]
+            inner, least, most = what
             for _ in range(chance.randint(least, most)):
                 yield from self._drawn(inner, chance)
 
 
-def _plain(text: str) -> str:
+def _plain(text):
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
 
 
-def _members(text: str) -> Iterator[str]:
+def _members(text):
     """The characters of a class."""
     chars = [(_plain(found), len(found) > 1) for found in re.findall(r"\\x..|\\.|.", text)]
     at = 0

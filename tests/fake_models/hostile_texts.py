@@ -4,13 +4,10 @@ A row: `text`, in which {repeat} stands for `repeat` (a piece, and how many time
 finds it, and its `entities` are `count` alike, each `step` units further and `shrink` units shorter.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from sample_sizes import FULL
 
@@ -20,7 +17,7 @@ _HERE = Path(__file__).parents[1] / "hostile"
 PIECES = 8  # words in a row of a prompt that are no chance
 
 
-def _rows(name: str) -> list[dict[str, Any]]:
+def _rows(name):
     rows = [json.loads(line) for line in (_HERE / name).read_text(encoding="utf-8").splitlines()]
     for row in rows:
         piece, times = row.pop("repeat", ("", 0))
@@ -28,19 +25,19 @@ def _rows(name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def posts() -> list[dict[str, Any]]:
+def posts():
     """All hostile posts."""
     return _rows("posts.jsonl")
 
 
-def questions() -> list[dict[str, Any]]:
+def questions():
     """All hostile questions."""
     return _rows("questions.jsonl")
 
 
-def every_other(rows: list[dict[str, Any]], turn: int) -> list[dict[str, Any]]:
+def every_other(rows, turn):
     """Of each kind every other row, by turns of each language, and the only row of a kind; turns 0 and 1 are all."""
-    kinds: dict[str, list[dict[str, Any]]] = {}
+    kinds = {}
     for row in rows:
         kinds.setdefault(row["kind"], []).append(row)
     return [
@@ -51,7 +48,7 @@ def every_other(rows: list[dict[str, Any]], turn: int) -> list[dict[str, Any]]:
     ]
 
 
-def entities(row: dict[str, Any], longest: int = 1 << 30) -> list[dict[str, Any]]:
+def entities(row, longest=1 << 30):
     """The entities of a post, as far as they lie within `longest` units."""
     given = dict(row.get("entities", {}))
     count, step, shrink = given.pop("count", 0), given.pop("step", 0), given.pop("shrink", 0)
@@ -60,17 +57,17 @@ def entities(row: dict[str, Any], longest: int = 1 << 30) -> list[dict[str, Any]
     return [{name: value for name, value in one.items() if name != "start"} for one in kept]
 
 
-def _shingles(text: str) -> set[tuple[str, ...]]:
+def _shingles(text):
     words = re.findall(r"[^\W_]+", text.lower())
     return {tuple(words[n : n + PIECES]) for n in range(len(words) - PIECES + 1)}
 
 
-def prompt_leaks(text: str) -> set[tuple[str, ...]]:
+def prompt_leaks(text):
     """Rows of words of a prompt that stand in a text."""
     return _shingles(text) & _prompt_shingles()
 
 
 @cache
-def _prompt_shingles() -> set[tuple[str, ...]]:
+def _prompt_shingles():
     told = [load_prompt(name, lang).system for name in ("write", "support", "hyde") for lang in ("en", "ru")]
     return set().union(*map(_shingles, [*told, *(load_prompt(name, "all").system for name in ("plan", "judge"))]))

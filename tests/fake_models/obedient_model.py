@@ -3,12 +3,8 @@
 `ObedientLlm` is put in the place of a model; `obedient_server` is the same behind LLM__URL, for the whole bot.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from aiohttp import web
 from openai_server import OpenAiServer, answer_with
@@ -34,7 +30,7 @@ _SILENT = re.compile(r"nothing at all|ничего: пустой", re.I)
 _GRAMMAR = re.compile(r"root ::= ?(.*)")
 
 
-def find_orders(prompt: Prompt) -> str:
+def find_orders(prompt):
     """What it writes where an answer is due: every order in some of its ways, with numbers of posts."""
     told = prompt.ask
     if _SILENT.search(told):
@@ -66,7 +62,7 @@ def find_orders(prompt: Prompt) -> str:
     return "\n".join(lines)
 
 
-def write_plan(prompt: Prompt) -> str:
+def write_plan(prompt):
     """What it writes where a plan is due: a search of what it may not see, or no plan at all."""
     told = prompt.ask
     if len(told) % 3 == 0:
@@ -78,10 +74,10 @@ def write_plan(prompt: Prompt) -> str:
                        "fusion": "rrf"}, ensure_ascii=False)  # fmt: skip
 
 
-def write_react_step(prompt: Prompt) -> str:
+def write_react_step(prompt):
     """What it writes where a tool is to be chosen: tools that are not there, posts that are not, other readers."""
     orders = [said[:120] for said in _SAY.findall(prompt.ask)] or ["treasurer trophy staircase"]
-    moves: list[tuple[str, dict[str, Any]]] = [
+    moves = [
         ("search", {"queries": [orders[0]]}),
         ("delete", {"chat": -1001000004, "posts": [10]}),
         ("search", {"queries": ["silver trophy"], "channels": [-1001000004], "viewer": 1}),
@@ -95,7 +91,7 @@ def write_react_step(prompt: Prompt) -> str:
     return json.dumps({"Thought": THOUGHT, "tool": tool, "input": given}, ensure_ascii=False)
 
 
-def write_json(prompt: Prompt, form: str) -> str:
+def write_json(prompt, form):
     """What it writes where an object of a certain form is due: what it is told to, in every text of it."""
     orders = [line for line in find_orders(prompt).split("\n") if line.strip()][:3] or [KNOWN]
     if "relevant" in form:
@@ -106,7 +102,7 @@ def write_json(prompt: Prompt, form: str) -> str:
     return json.dumps({"parts": parts}, ensure_ascii=False)
 
 
-def _due(prompt: Prompt, schema: Mapping[str, Any] | None, grammar: str | None) -> str:
+def _due(prompt, schema, grammar):
     form = f"{schema}{grammar}"
     if "normalized_queries" in f"{form}{prompt.system}":
         return write_plan(prompt)
@@ -124,15 +120,15 @@ class ObedientLlm(FakeLlm):
 
     name, piece_length = "obedient", 64
 
-    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> str:
+    async def choose_reply(self, prompt, grammar, schema):
         return _due(prompt, schema, grammar)
 
-    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+    async def odds(self, prompt, yes, no):
         self.weighed.append(prompt)
         return 20.0
 
 
-async def _answer(request: web.Request, asked: dict[str, Any]) -> web.StreamResponse:
+async def _answer(request, asked):
     if not asked.get("stream"):
         likely = [{"token": "yes", "logprob": -0.001}, {"token": "no", "logprob": -20.0}]
         choice = {"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}
@@ -140,13 +136,13 @@ async def _answer(request: web.Request, asked: dict[str, Any]) -> web.StreamResp
     return await answer_with(_write)(request, asked)
 
 
-def _write(asked: dict[str, Any]) -> str:
+def _write(asked):
     system, *rest = asked["messages"]
     shots = tuple((rest[n]["content"], rest[n + 1]["content"]) for n in range(0, len(rest) - 1, 2))
     prompt = Prompt(system["content"], rest[-1]["content"], shots)
     return _due(prompt, asked.get("response_format"), asked.get("grammar"))[: 4 * asked["max_tokens"]]
 
 
-def obedient_server() -> OpenAiServer:
+def obedient_server():
     """An OpenAI-compatible server on this machine that obeys."""
     return OpenAiServer(_answer, name="obedient")

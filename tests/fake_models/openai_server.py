@@ -1,7 +1,5 @@
 """OpenAI-compatible server: chat completions, whole or streamed, with the replies that a test writes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
@@ -17,23 +15,23 @@ Answer = Callable[[web.Request, Body], Awaitable[web.StreamResponse]]
 class OpenAiServer(LocalServer):
     """Chat completions by `answer`. `asked` are the requests for text, `models` is what it lists."""
 
-    def __init__(self, answer: Answer, *, name: str = "stand-in", port: int = 0) -> None:
+    def __init__(self, answer, *, name="stand-in", port=0):
         super().__init__(web.get("/v1/models", self._list), web.post("/v1/chat/completions", self._chat), port=port)
-        self.answer, self.asked = answer, list[Body]()
-        self.models: Body = {"data": [{"id": name, "owned_by": "somebody"}]}
+        self.answer, self.asked = answer, []
+        self.models = {"data": [{"id": name, "owned_by": "somebody"}]}
 
-    async def _list(self, _: web.Request) -> web.Response:
+    async def _list(self, _):
         return web.json_response(self.models)
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
+    async def _chat(self, request):
         self.asked.append(await request.json())
         return await self.answer(request, self.asked[-1])
 
 
-def answer_with(write: Callable[[Body], str], *, length: int = 0, pause: float = 0) -> Answer:
+def answer_with(write, *, length=0, pause=0):
     """Answer with the written text, streamed in pieces of this length (0: one piece) where a stream is wanted."""
 
-    async def answer(request: web.Request, asked: Body) -> web.StreamResponse:
+    async def answer(request, asked):
         text = write(asked)
         if not asked.get("stream"):
             return web.json_response({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
@@ -44,14 +42,12 @@ def answer_with(write: Callable[[Body], str], *, length: int = 0, pause: float =
     return answer
 
 
-def make_event(text: str = "", finish: str | None = None) -> bytes:
+def make_event(text="", finish=None):
     choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
     return f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
 
 
-async def stream(
-    request: web.Request, *events: bytes, pause: float = 0, kind: str = "text/event-stream"
-) -> web.StreamResponse:
+async def stream(request, *events, pause=0, kind="text/event-stream"):
     """Send these bytes as they are, with a pause after each."""
     response = web.StreamResponse(headers={"Content-Type": kind})
     await response.prepare(request)

@@ -1,25 +1,21 @@
 """A server of OpenAI's protocol that plays parts: what it replies depends on what it is asked to be."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-from openai_server import Body, OpenAiServer, answer_with
+from openai_server import OpenAiServer, answer_with
 
 from rag_core.writing.prompts import load_prompt
 
 
-def serve_roles(replies: Mapping[str, str]) -> OpenAiServer:
+def serve_roles(replies):
     """Server whose `replies` are by the name of the prompt."""
 
-    def write(asked: Body) -> str:
+    def write(asked):
         system = next((one["content"] for one in asked["messages"] if one["role"] == "system"), "")
         return next(said for purpose, said in replies.items() if _is(purpose, system))
 
     return OpenAiServer(answer_with(write), name="parts")
 
 
-def _is(purpose: str, system: str) -> bool:
+def _is(purpose, system):
     # a list of tools may follow
     langs = ("all",) if purpose in {"plan", "judge"} else ("ru", "en")
     return any(system.startswith(load_prompt(purpose, lang).system) for lang in langs)

@@ -1,25 +1,16 @@
 """A language model that reads from a script: for whole answers whose every word is known beforehand."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from rag_core.llm.protocol import (
     CircuitBreaker,
-    DecodingParams,
     FinishReason,
     Generation,
     GenerationStats,
-    Prompt,
-    QueuePositionCallback,
     TokenRates,
 )
-
-Reply = str | Exception | Callable[[Prompt], str]
 
 
 class FakeLlm:
@@ -34,37 +25,28 @@ class FakeLlm:
     rates: TokenRates | None = None
     piece_length, pause, ended = 4, 0.0, 0
 
-    def __init__(
-        self, *replies: Reply, context: int = 4096, odds_of: Callable[[Prompt], float] = lambda prompt: 0.0
-    ) -> None:
+    def __init__(self, *replies, context=4096, odds_of=lambda prompt: 0.0):
         self.replies = deque(replies)
         self.context = context
         self.breaker = CircuitBreaker()
         self.waiting = 0
-        self.asked: list[Prompt] = []
-        self.weighed: list[Prompt] = []
-        self.grammars_asked: list[str | None] = []
+        self.asked = []
+        self.weighed = []
+        self.grammars_asked = []
         self._odds_of = odds_of
 
     @asynccontextmanager
-    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[FakeLlm]:
+    async def turn(self, reader, on_place=None):
         self.waiting += 1
         try:
             yield self
         finally:
             self.waiting -= 1
 
-    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> Reply:
+    async def choose_reply(self, prompt, grammar, schema):
         return self.replies.popleft()
 
-    async def stream(
-        self,
-        prompt: Prompt,
-        decoding: DecodingParams,
-        *,
-        grammar: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generation]:
+    async def stream(self, prompt, decoding, *, grammar=None, schema=None):
         self.asked.append(prompt)
         self.grammars_asked.append(grammar)
         reply = await self.choose_reply(prompt, grammar, schema)
@@ -80,15 +62,15 @@ class FakeLlm:
         self.ended += 1
         yield Generation(shown, finish, GenerationStats(tokens=len(shown) // 4))
 
-    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+    async def odds(self, prompt, yes, no):
         self.weighed.append(prompt)
         return self._odds_of(prompt)
 
-    async def count(self, texts: Sequence[str]) -> list[int]:
+    async def count(self, texts):
         return [len(text) // 4 + 1 for text in texts]
 
-    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+    async def count_unread(self, prompts):
         return [sum(await self.count([p.system, *(text for s in p.shots for text in s), p.ask])) for p in prompts]
 
-    async def close(self) -> None:
+    async def close(self):
         pass

@@ -1,19 +1,13 @@
 """A language model that plays a part for each purpose: what it replies depends on what it is asked to be."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from scripted_model import FakeLlm
 
-from rag_core.llm.protocol import Prompt
 from rag_core.writing.prompts import load_prompt
 
 SLOW = TimeoutError("as a reply: none comes for a long time")
 PURPOSES = ("write", "map", "parts", "judge", "hyde")
-Line = str | Exception
 
 
 class RoleLlm(FakeLlm):
@@ -24,17 +18,15 @@ class RoleLlm(FakeLlm):
 
     piece_length = 1 << 20
 
-    def __init__(
-        self, replies: Mapping[str, Line | Sequence[Line]], odds: Sequence[float] | Exception = (1.0,)
-    ) -> None:
+    def __init__(self, replies, odds=(1.0,)):
         super().__init__()
         self.parts = {
             name: [said] if isinstance(said, str | Exception) else list(said) for name, said in replies.items()
         }
         self.judged = odds
-        self.calls: list[str] = []
+        self.calls = []
 
-    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> Line:
+    async def choose_reply(self, prompt, grammar, schema):
         purpose = detect_purpose(prompt)
         self.calls.append(purpose)
         lines = self.parts[purpose]
@@ -43,7 +35,7 @@ class RoleLlm(FakeLlm):
             await asyncio.sleep(60)
         return said
 
-    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+    async def odds(self, prompt, yes, no):
         self.calls.append("judge")
         if self.judged is SLOW:
             await asyncio.sleep(60)
@@ -52,7 +44,7 @@ class RoleLlm(FakeLlm):
         return self.judged[(self.calls.count("judge") - 1) % len(self.judged)]
 
 
-def detect_purpose(prompt: Prompt) -> str:
+def detect_purpose(prompt):
     """What the model is asked to be."""
     told = [(name, "all" if name == "judge" else lang) for name in PURPOSES for lang in ("ru", "en")]
     found = [name for name, lang in told if load_prompt(name, lang).system == prompt.system]

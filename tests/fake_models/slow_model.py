@@ -1,16 +1,10 @@
 """A language model that reads from a script, slowly, and serves one question after the other."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
-import pytest
-from scripted_model import FakeLlm, Reply
+from scripted_model import FakeLlm
 
-from rag_core.llm.protocol import Prompt, QueuePositionCallback
 from rag_core.llm.turns import FairScheduler
 
 
@@ -22,36 +16,36 @@ class SlowLlm(FakeLlm):
 
     name = "slow"
 
-    def __init__(self, reply: Reply, seconds: float, share: float = 0.5) -> None:
+    def __init__(self, reply, seconds, share=0.5):
         super().__init__()
         self.reply, self.before, self.seconds = reply, seconds * share, seconds * (1 - share)
         self.begun = 0
         self._turns = FairScheduler()
 
     @property
-    def waiting(self) -> int:
+    def waiting(self):
         return self._turns.waiting
 
     @waiting.setter
-    def waiting(self, number: int) -> None:
+    def waiting(self, number):
         pass
 
     @asynccontextmanager
-    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[SlowLlm]:
+    async def turn(self, reader, on_place=None):
         async with self._turns.acquire(reader, on_place):
             yield self
 
-    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> Reply:
+    async def choose_reply(self, prompt, grammar, schema):
         self.begun += 1
         await asyncio.sleep(self.before)
         self.pause = self.seconds / (len(self.reply if isinstance(self.reply, str) else self.reply(prompt)) // 4 + 1)
         return self.reply
 
 
-def use_writer(monkeypatch: pytest.MonkeyPatch, model: FakeLlm, *, plans: bool = False) -> None:
+def use_writer(monkeypatch, model, *, plans=False):
     """Let the bot open this model as its writer; without `plans` it writes and never plans."""
 
-    async def opened(*_: Any) -> FakeLlm:
+    async def opened(*_):
         return model
 
     monkeypatch.setattr("rag_core.engine.open_writer", opened)

@@ -1,7 +1,5 @@
 """Program that changes the embedder of a folder, and says when its engine is open: a test kills it."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 
@@ -13,7 +11,7 @@ from ingest.rebuild import EmbedderChange
 from rag_core import RagSettings, open_engine
 
 
-async def change_embedder(settings: str) -> None:
+async def change_embedder(settings):
     async with open_engine(RagSettings.model_validate_json(settings), language=False) as rag:
         assert rag.dense
         change = EmbedderChange(rag, DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder))

@@ -1,12 +1,9 @@
 """A Telegram behind the client library: what `TelegramClient` would send is answered here, with real TL objects."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from telethon import TelegramClient, errors, functions, types
 
 from rag_core.types import Channel
@@ -17,7 +14,7 @@ START = datetime(2024, 3, 12, 12, 0, tzinfo=UTC)
 CHANNEL = Channel(CHAT_ID, "Пекарня", "bakery", inside=True)
 
 
-def make_message(message_id: int, text: str = "", **more: Any) -> types.Message:
+def make_message(message_id, text="", **more):
     """The n-th message is written n minutes after the first."""
     date = START + timedelta(minutes=message_id)
     fields = {"peer_id": types.PeerChannel(BARE_ID), "date": date, "message": text or f"Хлеб {message_id} рублей"}
@@ -36,10 +33,10 @@ class TelegramServer:
     protected: bool = False
     terse: bool = False  # ids that are empty are left out
 
-    def post(self, *numbers: int, **more: Any) -> None:
+    def post(self, *numbers, **more):
         self.messages |= {number: make_message(number, **more) for number in numbers}
 
-    async def answer(self, request: Any) -> Any:
+    async def answer(self, request):
         if self.problem:
             raise self.problem
         if isinstance(request, functions.channels.GetChannelsRequest):
@@ -55,31 +52,31 @@ class TelegramServer:
             found = [one for one in found if not isinstance(one, types.MessageEmpty)]
         return types.messages.ChannelMessages(1, len(found), found, [], [self.channel(request.channel.channel_id)], [])
 
-    def channel(self, bare_id: int = BARE_ID) -> types.Channel:
+    def channel(self, bare_id=BARE_ID):
         return types.Channel(
             bare_id, "Пекарня", types.ChatPhotoEmpty(), START, access_hash=77, noforwards=self.protected, broadcast=True
         )
 
 
-def flood(seconds: int) -> errors.FloodWaitError:
+def flood(seconds):
     return errors.FloodWaitError(None, capture=seconds)
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, server: TelegramServer | None = None) -> TelegramServer:
+def serve(monkeypatch, server=None):
     """The server; nothing is ever sent to the network."""
     found = server or TelegramServer()
 
-    async def call(_: TelegramClient, request: Any, **__: Any) -> Any:
+    async def call(_, request, **__):
         return await found.answer(request)
 
-    async def nothing(_: TelegramClient) -> None:
+    async def nothing(_):
         return None
 
-    async def sign_in(client: TelegramClient, **_: Any) -> None:
+    async def sign_in(client, **_):
         found.sign_ins += 1
         client.session.set_dc(2, "127.0.0.1", 443)
 
-    async def authorized(_: TelegramClient) -> bool:
+    async def authorized(_):
         return bool(found.sign_ins)
 
     monkeypatch.setattr(TelegramClient, "__call__", call)

@@ -4,16 +4,12 @@ An edit changes one number, date, name or negation: what it makes is another pos
 channel's footer or the emoji before a line: what it makes is the same post.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +34,12 @@ _DAYS = "понедельник вторник среду четверг пят�
 _DATE = re.compile(rf"\b(?:{'|'.join([*_MONTHS, *_DAYS])})\b|(?<![\d.,])(?:19|20)\d\d(?=(?:-\w+)? год|\s?г\.)")
 
 
-def _is_footer(line: str) -> bool:
+def _is_footer(line):
     bare = _LINK.sub("", line)
     return len(bare) < 100 and bool(_CALL.search(bare) or _MENTION_ONLY.fullmatch(line))
 
 
-def _body(text: str) -> str:
+def _body(text):
     """The same text, as long as before, with everything that is no body hidden by a mark."""
     lines = ("\x00" * len(line) if _is_footer(line) else line for line in text.split("\n"))
     return _ASIDE.sub(lambda m: "\x00" * len(m[0]), "\n".join(lines))
@@ -52,7 +48,7 @@ def _body(text: str) -> str:
 class Corpus:
     """Real posts, and what they use: names, negated words, footers, links."""
 
-    def __init__(self, posts: Iterable[str]) -> None:
+    def __init__(self, posts):
         self.posts = [p for p in dict.fromkeys(posts) if len(re.findall(r"[^\W\d_]+", _body(p))) >= 5]
         bodies = [_body(post) for post in self.posts]
         inside = Counter(m[1] for body in bodies for m in _INSIDE.finditer(body))
@@ -65,26 +61,23 @@ class Corpus:
         self.links = sorted({link for post in self.posts for link in re.findall(r"https://[^\s)\]*]+", post)})
 
 
-def read_posts(folder: Path) -> Corpus:
+def read_posts(folder):
     """The posts of an evaluation folder with a posts.jsonl.gz."""
     with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as lines:
         return Corpus(json.loads(line)["text"] for line in lines)
 
 
-Change = Callable[[str, Corpus, random.Random], str]
-
-
-def _replace_one(text: str, found: list[re.Match[str]], rng: random.Random, other: Callable[[str], str]) -> str:
+def _replace_one(text, found, rng, other):
     if not found:
         return text
     spot = rng.choice(found)
     return text[: spot.start()] + other(spot[0]) + text[spot.end() :]
 
 
-def _edit_number(text: str, corpus: Corpus, rng: random.Random) -> str:
+def _edit_number(text, corpus, rng):
     """Another digit, one more or one less."""
 
-    def other(number: str) -> str:
+    def other(number):
         if number.isdigit() and len(number) < 6 and rng.random() < 1 / 3:
             return number + rng.choice("05")
         if number.isdigit() and len(number) > 1 and rng.random() < 1 / 3:
@@ -98,8 +91,8 @@ def _edit_number(text: str, corpus: Corpus, rng: random.Random) -> str:
     return _replace_one(text, found, rng, other)
 
 
-def _edit_date(text: str, corpus: Corpus, rng: random.Random) -> str:
-    def other(said: str) -> str:
+def _edit_date(text, corpus, rng):
+    def other(said):
         if said.isdigit():
             return str(int(said) + rng.choice((-2, -1, 1, 2)))
         words = _MONTHS if said in _MONTHS else _DAYS
@@ -108,13 +101,13 @@ def _edit_date(text: str, corpus: Corpus, rng: random.Random) -> str:
     return _replace_one(text, [*_DATE.finditer(_body(text))], rng, other)
 
 
-def _edit_name(text: str, corpus: Corpus, rng: random.Random) -> str:
+def _edit_name(text, corpus, rng):
     found = [m for m in _INSIDE.finditer(_body(text)) if m[1] in corpus.names]
     alike = lambda name: [n for n in corpus.names if n[-1] == name[-1] and n[:3] != name[:3]]  # noqa: E731
     return _replace_one(text, found, rng, lambda name: rng.choice(alike(name)))
 
 
-def _edit_negation(text: str, corpus: Corpus, rng: random.Random) -> str:
+def _edit_negation(text, corpus, rng):
     """A "не" that goes, or one that comes before a word that is negated elsewhere."""
     body = _body(text)
     if gone := [*re.finditer(r"(?<=[\w,»)] )не (?=[а-яё])", body)]:
@@ -139,7 +132,7 @@ _USERS = ("tver_today", "nevanews", "rynki_i_dengi", "gorod_live", "nauka_prosto
 _LEADING = re.compile(r"^[^\w\s\[\]()*«»\"'#@$€+−–—-]+[ \t]*")
 
 
-def _footer(corpus: Corpus, post: str, rng: random.Random) -> str:
+def _footer(corpus, post, rng):
     """A footer of another channel: of the corpus, or one of the forms."""
     if rng.random() < 1 / 3:
         return rng.choice([line for line in corpus.footers if line not in post])
@@ -147,26 +140,26 @@ def _footer(corpus: Corpus, post: str, rng: random.Random) -> str:
     return rng.choice(_FORMS).format(**given, number=rng.randrange(100, 99_999))
 
 
-def _parted(post: str) -> tuple[str, str]:
+def _parted(post):
     """The body and the footer below it; what is missing is empty."""
     head, _, last = post.rstrip().rpartition("\n")
     return (head.rstrip(), last.strip()) if head.strip() and _is_footer(last) else (post.rstrip(), "")
 
 
-def _another_link(post: str, corpus: Corpus, rng: random.Random) -> str:
+def _another_link(post, corpus, rng):
     found, other = list(re.finditer(r"https://[^\s)\]*]+", _parted(post)[0])), rng.choice(corpus.links)
     return _replace_one(post, found, rng, lambda _: other) if found else f"{post.rstrip()}\n\n{other}"
 
 
-def _another_emoji(post: str, corpus: Corpus, rng: random.Random) -> str:
+def _another_emoji(post, corpus, rng):
     first, *rest = post.split("\n")
     return "\n".join([f"{rng.choice(('❗️', '⚡️', '🔥', '🔴', '📌', '👉'))} {_LEADING.sub('', first)}", *rest])
 
 
-FACTS: dict[str, Change] = {
+FACTS = {
     "negation": _edit_negation, "date": _edit_date, "name": _edit_name, "number": _edit_number,
 }  # fmt: skip
-HARMLESS: dict[str, Change] = {
+HARMLESS = {
     "link": _another_link,
     "footer": lambda post, corpus, rng: f"{_parted(post)[0]}\n\n{_footer(corpus, post, rng)}",
     "removed": lambda post, corpus, rng: _parted(post)[0],
@@ -175,11 +168,11 @@ HARMLESS: dict[str, Change] = {
 }
 
 
-def make_edits(changes: dict[str, Change], corpus: Corpus, each: int) -> list[EditedPost]:
+def make_edits(changes, corpus, each):
     """`each` edits of every kind, all of different posts; every second post as Telegram delivers it, without marks."""
-    rng, made = random.Random(1), list[EditedPost]()
+    rng, made = random.Random(1), []
     left = iter(rng.sample(corpus.posts, len(corpus.posts)))
-    waiting = list[str]()  # posts that one kind could not change are tried by the next
+    waiting = []  # posts that one kind could not change are tried by the next
     for kind, change in changes.items():
         tried, waiting, count = [*waiting], [], 0
         while count < each:

@@ -6,15 +6,12 @@ figures are printed; what must hold ends the run with exit code 1. Where the pac
 cannot be had, that is said, and nothing was checked.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,9 +24,9 @@ from bot.cli.folder import catch_up_indexes
 from ingest.media.voices import read_voice
 from rag_core.engine import open_engine
 from rag_core.errors import ModelUnavailable, RagError
-from rag_core.llm.local import LocalModel, open_local_model
+from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import DecodingParams, Prompt
-from rag_core.models.catalog import ModelSpec, ModelTier, find_models
+from rag_core.models.catalog import ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.planning.plan import plan_by_rules
 from rag_core.recipe_steps import search_and_extract
@@ -48,7 +45,7 @@ SPEECH_LIMITS = {"en": (ENGLISH, 0.25), "ru": (RUSSIAN, 0.45)}  # sentences, mos
 LONG = Prompt("You tell long stories.", "Tell the story of a lighthouse, its keeper and a storm. " * 20)
 
 
-async def evaluate(what: str, folder: Path, gguf: Path, limit: int) -> dict[str, float]:
+async def evaluate(what, folder, gguf, limit):
     """Run `citegram eval` as an owner would; its figures over all rows."""
     with tempfile.TemporaryDirectory() as home:
         out = Path(home) / "figures.json"
@@ -62,11 +59,10 @@ async def evaluate(what: str, folder: Path, gguf: Path, limit: int) -> dict[str,
         )  # fmt: skip
         if await process.wait():
             raise RagError(f"citegram {' '.join(command)} ended with an error: its words are above.")
-        figures: dict[str, float] = json.loads(out.read_text())["metrics"]["all"]
-        return figures
+        return json.loads(out.read_text())["metrics"]["all"]
 
 
-async def write_answers(model: LocalModel, expect: Callable[[bool, str], None]) -> None:
+async def write_answers(model, expect):
     """Let the model write from the sample channels, without the bound on its time."""
     with tempfile.TemporaryDirectory() as home:
         settings = RagSettings(
@@ -91,10 +87,10 @@ async def write_answers(model: LocalModel, expect: Callable[[bool, str], None]) 
                 print(f"  {text} -> {said} ({time.perf_counter() - started:.0f} s)")
 
 
-async def cancel_and_restart(model: LocalModel, expect: Callable[[bool, str], None]) -> None:
+async def cancel_and_restart(model, expect):
     """Cancel a reply at its first piece, kill the worker, and ask again."""
     async with model.turn(0) as session:
-        async with aclosing(session.stream(LONG, DecodingParams(400))) as pieces:  # type: ignore[type-var]
+        async with aclosing(session.stream(LONG, DecodingParams(400))) as pieces:
             async for _ in pieces:
                 break
         cancelled = time.perf_counter()
@@ -112,11 +108,11 @@ async def cancel_and_restart(model: LocalModel, expect: Callable[[bool, str], No
     )
 
 
-async def check(gguf: Path) -> list[str]:
+async def check(gguf):
     """Run all steps on a model; what did not hold."""
-    failed: list[str] = []
+    failed = []
 
-    def expect(holds: bool, otherwise: str) -> None:
+    def expect(holds, otherwise):
         if not holds:
             failed.append(otherwise)
 
@@ -142,7 +138,7 @@ async def check(gguf: Path) -> list[str]:
     return failed
 
 
-def check_speech(model: Path) -> list[str]:
+def check_speech(model):
     """Have voice notes spoken and recognized; what did not hold."""
     failed = []
     for language, (sentences, most) in SPEECH_LIMITS.items():
@@ -164,12 +160,12 @@ def check_speech(model: Path) -> list[str]:
     return failed
 
 
-def pull(tier: ModelTier) -> tuple[ModelSpec, Path] | None:
+def pull(tier):
     """Download the model of a tier where it is missing; None where it cannot be had."""
     (row,) = find_models(tier)
     started, last = time.perf_counter(), [0.0]
 
-    def tell(done: int, total: int) -> None:
+    def tell(done, total):
         if time.perf_counter() - last[0] > 15:
             last[0] = time.perf_counter()
             print(f"  {done / 1e6:.0f} of {total / 1e6:.0f} MB", flush=True)
@@ -183,9 +179,9 @@ def pull(tier: ModelTier) -> tuple[ModelSpec, Path] | None:
     return row, folder
 
 
-def main() -> int:
+def main():
     """Download the models where they are missing, and check them. Returns the exit code."""
-    started, failed = time.perf_counter(), list[str]()
+    started, failed = time.perf_counter(), []
     if pulled := pull(ModelTier.OFFLINE_SPEECH):
         failed += check_speech(pulled[1])
     if pulled := pull(ModelTier.OFFLINE_WRITER):

@@ -1,11 +1,8 @@
 """Voice notes that speech synthesizers speak, and the word error rate of what is recognized of them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 PAUSE_SECONDS = 0.7
 ENGLISH = (
@@ -24,12 +21,12 @@ RUSSIAN = (
 SYNTHESIZERS = {"en": "espeak-ng", "ru": "text2wave"}
 
 
-def can_speak(language: str) -> bool:
+def can_speak(language):
     """Whether the synthesizer of a language is installed."""
     return shutil.which(SYNTHESIZERS[language]) is not None
 
 
-def speak(text: str, language: str, wav: Path) -> Path:
+def speak(text, language, wav):
     """Speak a text to a file."""
     if SYNTHESIZERS.get(language) == "text2wave":
         command = ["text2wave", "-eval", "(voice_msu_ru_nsh_clunits)", "-o", str(wav)]
@@ -39,7 +36,7 @@ def speak(text: str, language: str, wav: Path) -> Path:
     return wav
 
 
-def record_note(wavs: list[Path], note: Path, *, picture: bool = False) -> list[float]:
+def record_note(wavs, note, *, picture=False):
     """Record sound files with pauses as a voice note (Ogg, Opus) or, with a picture, as a round video (MP4).
 
     Returns the second at which each of them begins.
@@ -47,7 +44,7 @@ def record_note(wavs: list[Path], note: Path, *, picture: bool = False) -> list[
     import av
     import numpy as np
 
-    resampler, parts, starts = av.AudioResampler("s16", "mono", 48_000), list[np.ndarray](), list[float]()
+    resampler, parts, starts = av.AudioResampler("s16", "mono", 48_000), [], []
     for wav in wavs:
         starts.append(sum(map(len, parts)) / 48_000)
         with av.open(str(wav)) as source:
@@ -69,7 +66,7 @@ def record_note(wavs: list[Path], note: Path, *, picture: bool = False) -> list[
     return starts
 
 
-def compute_word_error_rate(said: str, recognized: str) -> float:
+def compute_word_error_rate(said, recognized):
     """Compute the edits of words (Levenshtein) for each word that was said; capitals and marks do not count."""
     wanted, found = (re.findall(r"\w+", text.lower().replace("ё", "е")) for text in (said, recognized))
     row = list(range(len(found) + 1))

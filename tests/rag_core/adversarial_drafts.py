@@ -4,12 +4,9 @@ The wire format: one sentence per line, then the numbers of the passages it stan
 The same seed and passages give the same drafts.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -35,7 +32,7 @@ class Told:
     never: tuple[str, ...] = ()
 
     @property
-    def said(self) -> bool:
+    def said(self):
         """Whether the evidence the draft names says the sentence."""
         return may_be_shown(self, self.cited)
 
@@ -48,7 +45,7 @@ class AdversarialDraft:
     told: tuple[Told, ...]
 
 
-def may_be_shown(told: Told, citations: Collection[int]) -> bool:
+def may_be_shown(told, citations):
     """Whether the sentence may reach a reader with these citations: they are real and say it."""
     named = set(told.by) & set(citations)
     return bool(named) and (not told.together or named == set(told.by))
@@ -61,16 +58,14 @@ class _Evidence:
     passages: tuple[str, ...]
     said: tuple[tuple[int, str], ...]
 
-    def saying(self, sentence: str) -> tuple[int, ...]:
+    def saying(self, sentence):
         return tuple(n for n, passage in enumerate(self.passages, 1) if sentence in passage)
 
-    def silent(self, sentence: str) -> list[int]:
+    def silent(self, sentence):
         """Passages that say nothing like the sentence: they share few of its words."""
         words = set(re.findall(r"\w{4,}|\d+", folded(sentence)))
         return [n for n, p in enumerate(self.passages, 1) if len([w for w in words if w in folded(p)]) * 3 < len(words)]
 
-
-Trick = Callable[[_Evidence, random.Random], "Told | None"]
 
 _INVENTED = (
     ("В сумме это {n} рублей", "Это подтвердили {n} человек", "Решение вступит в силу через {n} дней"),
@@ -95,21 +90,21 @@ _TAGS = ("<b>{}</b>", "<script>{}</script>", "<blockquote expandable>{}", "<tg-s
 _NAME = re.compile(r"(?<=[a-zа-яё,] )[A-ZА-ЯЁ][a-zа-яё]{3,}")
 
 
-def _pick(evidence: _Evidence, rng: random.Random) -> tuple[int, str]:
+def _pick(evidence, rng):
     return rng.choice(evidence.said)
 
 
-def _stop(sentence: str) -> str:
+def _stop(sentence):
     return sentence.rstrip(".!… ")
 
 
-def _verbatim(evidence: _Evidence, rng: random.Random) -> Told:
+def _verbatim(evidence, rng):
     n, sentence = _pick(evidence, rng)
     return Told("verbatim", sentence, (n,), evidence.saying(sentence))
 
 
-def _edited(kind: str) -> Trick:
-    def trick(evidence: _Evidence, rng: random.Random) -> Told | None:
+def _edited(kind):
+    def trick(evidence, rng):
         n, sentence = _pick(evidence, rng)
         lang, known = language(sentence) or "en", folded(" ".join(evidence.passages))
         found = [c for c in changes(sentence, evidence.passages[n - 1], lang, ([], known), rng) if c[0] == kind]
@@ -121,7 +116,7 @@ def _edited(kind: str) -> Trick:
     return trick
 
 
-def _swapped_name(evidence: _Evidence, rng: random.Random) -> Told | None:
+def _swapped_name(evidence, rng):
     """A name of another passage in the place of this one's."""
     n, sentence = _pick(evidence, rng)
     passage = folded(evidence.passages[n - 1])
@@ -133,18 +128,18 @@ def _swapped_name(evidence: _Evidence, rng: random.Random) -> Told | None:
     return Told("swapped name", sentence[: m.start()] + rng.choice(others) + sentence[m.end() :], (n,))
 
 
-def _invented(evidence: _Evidence, rng: random.Random) -> Told:
+def _invented(evidence, rng):
     n, sentence = _pick(evidence, rng)
     return Told("invented number", f"{_fabrication(evidence, sentence, rng)}.", (n,))
 
 
-def _fabrication(evidence: _Evidence, beside: str, rng: random.Random) -> str:
+def _fabrication(evidence, beside, rng):
     known = figures(" ".join(evidence.passages))
     number = next(x for x in iter(lambda: str(rng.randrange(1000, 99999)), "") if x not in known)
     return rng.choice(_INVENTED[language(beside) == "en"]).format(n=number)
 
 
-def _foreign(evidence: _Evidence, rng: random.Random) -> Told:
+def _foreign(evidence, rng):
     """A number that no passage has, alone or beside the right one."""
     n, sentence = _pick(evidence, rng)
     most = len(evidence.passages)
@@ -153,18 +148,18 @@ def _foreign(evidence: _Evidence, rng: random.Random) -> Told:
     return Told("foreign source", sentence, cited, evidence.saying(sentence))
 
 
-def _wrong(evidence: _Evidence, rng: random.Random) -> Told | None:
+def _wrong(evidence, rng):
     _, sentence = _pick(evidence, rng)
     silent = evidence.silent(sentence)
     return Told("wrong citation", sentence, (rng.choice(silent),), evidence.saying(sentence)) if silent else None
 
 
-def _uncited(evidence: _Evidence, rng: random.Random) -> Told:
+def _uncited(evidence, rng):
     _, sentence = _pick(evidence, rng)
     return Told("no citation", sentence, (), evidence.saying(sentence))
 
 
-def _glued(evidence: _Evidence, rng: random.Random) -> Told | None:
+def _glued(evidence, rng):
     """Two true sentences of two passages as one: right with both numbers, half supported with one."""
     (a, first), (b, second) = _pick(evidence, rng), _pick(evidence, rng)
     if b not in evidence.silent(first) or a not in evidence.silent(second):
@@ -173,7 +168,7 @@ def _glued(evidence: _Evidence, rng: random.Random) -> Told | None:
     return Told("glued", f"{_stop(first)}; {second}", cited, (a, b), together=True)
 
 
-def _mixed(evidence: _Evidence, rng: random.Random) -> Told:
+def _mixed(evidence, rng):
     n, sentence = _pick(evidence, rng)
     false = _fabrication(evidence, sentence, rng)
     halves = [_stop(sentence), false]
@@ -181,26 +176,26 @@ def _mixed(evidence: _Evidence, rng: random.Random) -> Told:
     return Told("mixed halves", f"{halves[0]}, {halves[1]}.", (n,), never=(false,))
 
 
-def _linked(evidence: _Evidence, rng: random.Random) -> Told:
+def _linked(evidence, rng):
     n, sentence = _pick(evidence, rng)
     text = rng.choice(_MARKS).format(sentence)
     return Told("link", text, (n,), evidence.saying(sentence), never=("evil.example", "tg://", "@evil_example_bot"))
 
 
-def _tagged(evidence: _Evidence, rng: random.Random) -> Told:
+def _tagged(evidence, rng):
     n, sentence = _pick(evidence, rng)
     tag = rng.choice(_TAGS)
     return Told("markup", tag.format(sentence), (n,), evidence.saying(sentence), never=(tag.split("{}")[0],))
 
 
-def _ordered(evidence: _Evidence, rng: random.Random) -> Told:
+def _ordered(evidence, rng):
     n, sentence = _pick(evidence, rng)
     order = rng.choice(_ORDERS)
     text = order if rng.random() < 0.5 else f"{_stop(sentence)}. {order}"
     return Told("injected order", text, (n,), never=(order,))
 
 
-TRICKS: dict[str, Trick] = {
+TRICKS = {
     "verbatim": _verbatim,
     "number": _edited("number"),
     "date": _edited("date"),
@@ -219,7 +214,7 @@ TRICKS: dict[str, Trick] = {
 }
 
 
-def drafts(passages: Sequence[str], seed: int = 7) -> Iterator[AdversarialDraft]:
+def drafts(passages, seed=7):
     """Drafts of one to five lines over passages numbered from 1, without end.
 
     Raises ValueError when no passage has a sentence fit to be repeated.
@@ -237,5 +232,5 @@ def drafts(passages: Sequence[str], seed: int = 7) -> Iterator[AdversarialDraft]
         yield AdversarialDraft("\n".join(f"{one.text} {_numbers(one.cited)}".rstrip() for one in told), told)
 
 
-def _numbers(cited: tuple[int, ...]) -> str:
+def _numbers(cited):
     return "".join(f"[{n}]" for n in cited)

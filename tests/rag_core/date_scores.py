@@ -7,20 +7,17 @@ begins: each of these readings is right. Rows with `gold` list their readings th
 day that is still to come is no filter of posts, so a row that has nothing else is one where nothing may be found.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time as time_module
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from dateutil.relativedelta import relativedelta
 
-from rag_core.dates import Period, parse_period
+from rag_core.dates import parse_period
 
 _DEFAULT_REFERENCE = datetime(2025, 1, 15, 12, tzinfo=UTC)
 _ONE_DAY = timedelta(days=1)
@@ -69,13 +66,13 @@ class DateRow:
     readings: tuple[DaySpan, ...]
 
 
-def read_date_rows(folder: Path) -> list[DateRow]:
+def read_date_rows(folder):
     """Read the rows to score from all .jsonl files of a folder, and the rows without a date."""
     lines = [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text(encoding="utf-8").splitlines()]
     return [row for line in lines if line.strip() and (row := _parse_date_row(json.loads(line)))]
 
 
-def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
+def _parse_date_row(raw):
     ref = datetime.fromisoformat(raw["ref"]).replace(tzinfo=UTC) if raw.get("ref") else None
     if raw.get("negative"):
         return DateRow(raw["id"], raw["lang"], raw["text"], ref or _DEFAULT_REFERENCE, ())
@@ -93,7 +90,7 @@ def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
     return DateRow(raw["id"], raw["lang"], text, now, (*past, *_build_last_n_spans(text, now))) if past else None
 
 
-def _parse_readings(expected: Mapping[str, Any], now: datetime) -> Iterator[DaySpan]:
+def _parse_readings(expected, now):
     """Parse the expected values of a source, in each of its formats."""
     if "values" in expected:
         yield from (
@@ -110,7 +107,7 @@ def _parse_readings(expected: Mapping[str, Any], now: datetime) -> Iterator[DayS
         yield span
 
 
-def _parse_recognizer_value(value: Mapping[str, Any], kind: str) -> DaySpan | None:
+def _parse_recognizer_value(value, kind):
     if kind == "date" and re.fullmatch(r"\d{4}-\d\d-\d\d", value.get("value") or ""):
         day = _parse_day(value["value"])
         return DaySpan(day, day + _ONE_DAY if day else None)
@@ -119,14 +116,14 @@ def _parse_recognizer_value(value: Mapping[str, Any], kind: str) -> DaySpan | No
     return None
 
 
-def _parse_asserted_span(expected: Mapping[str, Any], now: datetime) -> DaySpan | None:
+def _parse_asserted_span(expected, now):
     """Parse instants, and the date fields that a test compares; the year may be missing."""
     begins = _parse_asserted_days(expected.get("start_at") or expected.get("start_fields"), now)
     ends = _parse_asserted_days(expected.get("end_at") or expected.get("end_fields"), now)
     return DaySpan(begins.since, ends.until) if begins and ends else begins
 
 
-def _parse_asserted_days(value: object, now: datetime) -> DaySpan | None:
+def _parse_asserted_days(value, now):
     """Convert an instant, or the asserted fields of a date, to the days it can mean."""
     if isinstance(value, str):
         day = datetime.fromisoformat(value).date()
@@ -144,11 +141,11 @@ def _parse_asserted_days(value: object, now: datetime) -> DaySpan | None:
     return DaySpan(since, until, 366)
 
 
-def _parse_day(value: str | None) -> date | None:
+def _parse_day(value):
     return datetime.fromisoformat(value).date() if value else None
 
 
-def _build_last_n_spans(text: str, now: datetime) -> Iterator[DaySpan]:
+def _build_last_n_spans(text, now):
     """Build the calendar and the rolling reading of "the last N units"."""
     match = _LAST_N_PATTERN.search(text)
     number = _NUMBER_WORDS.get(match["n"].lower().replace("ё", "е"), match["n"]) if match else ""
@@ -167,7 +164,7 @@ def _build_last_n_spans(text: str, now: datetime) -> Iterator[DaySpan]:
         yield DaySpan(monday - timedelta(days=7 * n), monday)
 
 
-def _matches_reading(found: Period, reading: DaySpan) -> bool:
+def _matches_reading(found, reading):
     since = found.since.date() if found.since else None
     until = found.until.date() if found.until else None
     if reading.widest:
@@ -180,11 +177,11 @@ def _matches_reading(found: Period, reading: DaySpan) -> bool:
     )
 
 
-def _is_near_day(one: date | None, other: date | None, slack: int) -> bool:
+def _is_near_day(one, other, slack):
     return one == other or (one is not None and other is not None and abs((one - other).days) <= slack)
 
 
-def _includes_whole_end(until: date | None, reading: DaySpan) -> bool:
+def _includes_whole_end(until, reading):
     """Whether the period includes the last month or year where the source excludes it: "from 2014 to 2018"."""
     end = reading.until
     if until is None or end is None or reading.since is None or end.day > 1 or reading.since.day > 1:
@@ -199,7 +196,7 @@ def _includes_whole_end(until: date | None, reading: DaySpan) -> bool:
     )
 
 
-def score_dates(rows: Sequence[DateRow]) -> dict[str, float]:
+def score_dates(rows):
     """Share of right readings, share of false finds among rows without a date, rows per second."""
     started = time_module.perf_counter()
     found = [(row.readings, parse_period(row.text, row.ref)) for row in rows]

@@ -1,31 +1,25 @@
 """Both ways of search, which break, keep somebody waiting, or find what they are told to."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.run import Budgets
-from rag_core.types import PassageRef, SearchFilter
 
 
 class BrokenLexical(LexicalIndex):
     """An index of words that is down."""
 
-    def __init__(self, failure: Exception | None = None) -> None:
+    def __init__(self, failure=None):
         super().__init__()
         self.failure = failure or IndexUnavailable("The index cannot be read.")
 
-    def search(self, *_: object) -> list[tuple[PassageRef, float]]:
+    def search(self, *_):
         raise self.failure
 
 
@@ -34,30 +28,30 @@ class Meaning:
 
     identity, revision = "meaning", 0
 
-    def __init__(self, *found: PassageRef, pause: float = 0.0, fails: str = "") -> None:
+    def __init__(self, *found, pause=0.0, fails=""):
         self.found, self.pause, self.fails = found, pause, fails
-        self.asked: list[SearchFilter] = []
+        self.asked = []
 
-    def has_word(self, word: str) -> bool:
+    def has_word(self, word):
         return True
 
-    async def query(self, text: str) -> NDArray[np.float32]:
+    async def query(self, text):
         await asyncio.sleep(self.pause)
         return np.ones(2, np.float32)
 
-    async def search(self, vector: object, only: SearchFilter, n: int) -> list[tuple[PassageRef, float]]:
+    async def search(self, vector, only, n):
         self.asked.append(only)
         if self.fails == "search":
             raise VectorsUnavailable("The vectors cannot be read.")
         return [(place, 0.9) for place in self.found]
 
-    async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, NDArray[np.float32]]:
+    async def vectors_of(self, places):
         if self.fails == "vectors":
             raise VectorsUnavailable("The vectors cannot be read.")
         return {place: np.ones(2, np.float32) for place in places}
 
 
-def with_meaning(library: Any, meaning: Any, **budgets: float) -> None:
+def with_meaning(library, meaning, **budgets):
     """Search the library by this meaning too, with these budgets."""
     dense = DenseIndex(find_models("tiny")[0], meaning, meaning)
     library.rag = replace(library.rag, dense=dense, budgets=Budgets(**budgets) if budgets else library.rag.budgets)

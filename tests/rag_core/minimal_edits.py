@@ -3,15 +3,12 @@
 The posts are read where they lie and never kept here. The same seed and the same posts give the same edits.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, islice, zip_longest
@@ -42,40 +39,38 @@ class Edit:
     new: str
 
 
-Change = tuple[str, int, int, str]  # kind, start, end, the new words
-
 _PAIRS = {lang: [pair.split("/") for pair in pairs.split()] for lang, pairs in ANTONYMS.items()}
 _OPPOSITE = {lang: dict(pairs) | {new: old for old, new in pairs} for lang, pairs in _PAIRS.items()}
 
 
 @lru_cache(maxsize=8)
-def folded(text: str) -> str:
+def folded(text):
     """Lower case without diacritics and marks of transliteration; ё is е."""
     return re.sub(r"[\u0300-\u036fʿʾ’‘'`]", "", unicodedata.normalize("NFKD", text.lower()))
 
 
 @lru_cache(maxsize=8)
-def figures(text: str) -> set[str]:
+def figures(text):
     """Every number of a text as digits, whole and in its parts."""
     joined = re.sub(r"(?<=\d)[   ](?=\d{3}\b)|(?<=\d),(?=\d{3}\b)", "", text)
     whole = re.findall(r"\d+(?:[.,:]\d+)*", f"{text} {joined}")
     return {one.replace(",", ".") for one in whole} | {part for one in whole for part in re.split(r"[.,:]", one)}
 
 
-def _plain(text: object) -> str:
+def _plain(text):
     if isinstance(text, str):
         return text
-    return "".join(piece if isinstance(piece, str) else piece["text"] for piece in text)  # type: ignore[attr-defined]
+    return "".join(piece if isinstance(piece, str) else piece["text"] for piece in text)
 
 
-def _exported(file: Path) -> Iterator[str]:
+def _exported(file):
     for entry in json.loads(file.read_text(encoding="utf-8"))["messages"]:
         yield _plain(entry.get("text", ""))
 
 
-def real_posts(shared: Path) -> list[str]:
+def real_posts(shared):
     """The texts of the sample channels and of real ones; each text once."""
-    texts: list[str] = []
+    texts = []
     for file in sorted((ROOT / "bot/sandbox/channels").glob("*/result.json")):
         texts.extend(_exported(file))
     brief = choose_size(1, 6)  # every so many of the Russian posts
@@ -92,7 +87,7 @@ _BREAK = re.compile(
 _ODD = re.compile(r"^Об? |https?:|t\.me|@|#|\*\*|__|[\[\]|`~]|[\u0600-\u06ff]|\d\)|^\W*\d+[.)]|[:;,—–-]$")
 
 
-def sentences(text: str) -> Iterator[str]:
+def sentences(text):
     """Sentences fit to be claims: whole, of a fair length, without links, markup or lists."""
     for piece in _BREAK.split(text):
         piece = piece.strip().lstrip("•–—-📌📍⚡❗️🔴⚪ ").strip()
@@ -102,7 +97,7 @@ def sentences(text: str) -> Iterator[str]:
             yield piece
 
 
-def language(text: str) -> str | None:
+def language(text):
     cyrillic, latin = len(re.findall("[а-яё]", text.lower())), len(re.findall(r"[^\W\d_а-яёА-ЯЁ]", text))
     if cyrillic > 3 * latin:
         return "ru"
@@ -115,7 +110,7 @@ _NUMBER = re.compile(
 )
 
 
-def _numbers(sentence: str, lang: str, rng: random.Random) -> Iterator[Change]:
+def _numbers(sentence, lang, rng):
     for m in _NUMBER.finditer(sentence):
         if re.search(HEDGES[lang], sentence[: m.start()]) or _dated(sentence, m.end(), lang):
             continue
@@ -126,12 +121,12 @@ def _numbers(sentence: str, lang: str, rng: random.Random) -> Iterator[Change]:
                 yield "number", m.start(), m.end(), rng.choice([word for word in row if word != m[0]])
 
 
-def _dated(sentence: str, end: int, lang: str) -> bool:
+def _dated(sentence, end, lang):
     months = "|".join(chain(*MONTHS[lang]))
     return bool(re.match(rf"\s+(?:{months}|hundred|thousand|тысяч|сот|times|of\b)", sentence[end:]))
 
 
-def _other_number(old: str, after: str, rng: random.Random) -> str:
+def _other_number(old, after, rng):
     """Another number of the same shape and the same plural form: 14:30 -> 14:50, 5 -> 8, 21 -> 41, 2 100 -> 2 700."""
     if ":" in old:
         hour, minute = old.split(":")
@@ -156,7 +151,7 @@ def _other_number(old: str, after: str, rng: random.Random) -> str:
     return old[:place] + choice + old[place + 1 :]
 
 
-def _dates(sentence: str, lang: str, rng: random.Random) -> Iterator[Change]:
+def _dates(sentence, lang, rng):
     for row in MONTHS[lang]:
         names = "|".join(row)
         both = rf"(?<![\d.:–-])(?P<day>\d{{1,2}}) (?P<month>{names})\b"
@@ -175,11 +170,11 @@ def _dates(sentence: str, lang: str, rng: random.Random) -> Iterator[Change]:
         yield "date", m.start(1), m.end(1), f"{int(_other_day(m[1], rng)):02}"
 
 
-def _other_day(old: str, rng: random.Random) -> str:
+def _other_day(old, rng):
     return str(rng.choice([day for day in range(1, 29) if abs(day - int(old)) > 1]))
 
 
-_NAME_ROWS: dict[str, list[tuple[list[str], re.Pattern[str]]]] = defaultdict(list)
+_NAME_ROWS = defaultdict(list)
 for _lang, _rows in NAMES.items():
     for _before, _names_of_row, _after in _rows:
         _row = _names_of_row.split("|") if "|" in _names_of_row else _names_of_row.split()
@@ -188,7 +183,7 @@ for _lang, _rows in NAMES.items():
         _NAME_ROWS[_lang].append((_row, re.compile(_found)))
 
 
-def _names(sentence: str, lang: str, people: list[list[str]], rng: random.Random) -> Iterator[Change]:
+def _names(sentence, lang, people, rng):
     for row, pattern in _NAME_ROWS[lang]:
         for m in pattern.finditer(sentence):
             if lang == "ru" and re.search(r"[А-ЯЁ]\w+ $", sentence[: m.start()]):
@@ -201,7 +196,7 @@ def _names(sentence: str, lang: str, people: list[list[str]], rng: random.Random
                 yield "name", m.start(), m.end(), rng.choice(others)
 
 
-def _negations(sentence: str, lang: str, rng: random.Random) -> Iterator[Change]:
+def _negations(sentence, lang, rng):
     no = list(re.finditer(NEGATIONS[lang], sentence, re.I))
     if len(no) == 1:
         yield from _affirmed(sentence, lang, no[0])
@@ -230,7 +225,7 @@ def _negations(sentence: str, lang: str, rng: random.Random) -> Iterator[Change]
         yield "negation", found.start(), found.end(), changed
 
 
-def _affirmed(sentence: str, lang: str, no: re.Match[str]) -> Iterator[Change]:
+def _affirmed(sentence, lang, no):
     """The sentence without its only negation, where what is left is a sentence."""
     if re.search(rf"{UNSURE[lang]}|\b(?:пока|чуть|почти|практически|поч[её]м|so that)\b", sentence, re.I):
         return
@@ -255,7 +250,7 @@ def _affirmed(sentence: str, lang: str, no: re.Match[str]) -> Iterator[Change]:
         yield "negation", no.start(), no.end(), ""
 
 
-def _people(posts: list[str]) -> list[list[str]]:
+def _people(posts):
     """Full names in the nominative that several posts give, by gender, the most frequent first."""
     men, women = FIRST_NAMES
     patterns = (
@@ -269,7 +264,7 @@ def _people(posts: list[str]) -> list[list[str]]:
 _NO_DAY = r"3[01] (?:февраля|February)|31 (?:апреля|июня|сентября|ноября|April|June|September|November)"
 
 
-def _fair(change: Change, sentence: str, post: str, lang: str, known: str) -> bool:
+def _fair(change, sentence, post, lang, known):
     """Whether the new value stands nowhere in the post, the old once in the sentence, and the name is a real one."""
     kind, start, end, new = change
     old = sentence[start:end]
@@ -297,9 +292,7 @@ def _fair(change: Change, sentence: str, post: str, lang: str, known: str) -> bo
     return not any(re.search(rf"\b{stem}", text) for stem in stems)
 
 
-def changes(
-    sentence: str, post: str, lang: str, known: tuple[list[list[str]], str], rng: random.Random
-) -> Iterator[Change]:
+def changes(sentence, post, lang, known, rng):
     """Every fair change of a sentence of a post; `known` is the full names and the folded text of all posts."""
     people, text = known
     found = chain(
@@ -311,9 +304,9 @@ def changes(
     yield from (change for change in found if _fair(change, sentence, post, lang, text))
 
 
-def _candidates(posts: list[str], rng: random.Random) -> Iterator[Edit]:
+def _candidates(posts, rng):
     people, known = _people(posts), folded(" ".join(posts))
-    seen: set[str] = set()
+    seen = set()
     for post in posts:
         for sentence in sentences(post):
             lang = language(sentence)
@@ -326,16 +319,16 @@ def _candidates(posts: list[str], rng: random.Random) -> Iterator[Edit]:
 
 
 @cache
-def minimal_edits(shared: Path) -> list[Edit]:
+def minimal_edits(shared):
     """The edits, as many of each kind and language as the posts allow up to `EACH`; by language, kind and chance."""
     rng = random.Random(7)
-    groups: dict[tuple[str, str], list[Edit]] = defaultdict(list)
+    groups = defaultdict(list)
     for edit in _candidates(real_posts(shared), rng):
         groups[edit.lang, edit.kind].append(edit)
     for found in groups.values():
         rng.shuffle(found)
-    taken: Counter[str] = Counter()
-    chosen: dict[tuple[str, str], list[Edit]] = defaultdict(list)
+    taken = Counter()
+    chosen = defaultdict(list)
     for row in zip_longest(*(groups[key] for key in sorted(groups, key=lambda key: len(groups[key])))):
         for edit in filter(None, row):
             key = edit.lang, edit.kind

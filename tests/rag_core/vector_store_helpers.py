@@ -1,10 +1,7 @@
 """Points for vector stores, and the embedded store opened as the tests of it need it."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,19 +16,19 @@ SIZE = 32
 _AIR = bytes(1 << 18)
 
 
-def point(number: int, *vector: float, chat: int = -1, part: int = 0, **fields: object) -> VectorPoint:
+def point(number, *vector, chat=-1, part=0, **fields):
     """A point of a post; `fields` are those of VectorPoint."""
     place = PassageRef(PostKey(chat, number), part, 0, 10)
     values = {"date": DAY, "lang": "ru", "text_hash": f"hash of {chat} {number} {part}", **fields}
-    return VectorPoint(place, vector=np.array(vector, np.float32), **values)  # type: ignore[arg-type]
+    return VectorPoint(place, vector=np.array(vector, np.float32), **values)
 
 
-def numbers(hits: Sequence[tuple[PassageRef, float]]) -> list[int]:
+def numbers(hits):
     """The message ids of hits."""
     return [place.key.message_id for place, _ in hits]
 
 
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
+def points(count, *, chat=-1, seed=0, size=SIZE):
     """Points of a channel, one an hour, a third of them in Russian."""
     vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
     return [
@@ -42,24 +39,24 @@ def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> li
     ]
 
 
-async def open_store(folder: Path) -> VectorStore:
+async def open_store(folder):
     """The store of a folder."""
     return await open_vector_store(folder, model="tiny", dimension=SIZE)
 
 
-def get_engine(vectors: VectorStore) -> EdgeVectorStore:
+def get_engine(vectors):
     """The embedded engine behind a store."""
     assert isinstance(vectors, VectorStore)
     assert isinstance(vectors._opened, EdgeVectorStore)
     return vectors._opened
 
 
-def copy_store(folder: Path, target: Path) -> Path:
+def copy_store(folder, target):
     """Copy the folder of a store, whose files are mostly room for later: 170 MB with 500 points."""
     return Path(shutil.copytree(folder, target, copy_function=_copy_without_air))
 
 
-def _copy_without_air(source: str, target: str) -> None:
+def _copy_without_air(source, target):
     with Path(source).open("rb") as old, Path(target).open("wb") as new:
         while data := old.read(len(_AIR)):
             if data == _AIR:

@@ -1,7 +1,5 @@
 """Program that is killed while it writes to the embedded vector store, started as `python -P -m` in the tests."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from datetime import UTC, datetime
@@ -14,7 +12,7 @@ from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import PassageRef, PostKey
 
 
-async def write_points(folder: str, first: str) -> None:
+async def write_points(folder, first):
     """Write points from a number on, and print which are done; every second batch writes the one before it again."""
     store = await open_vector_store(Path(folder), model="tiny", dimension=32)
     print("open", store.identity, flush=True)

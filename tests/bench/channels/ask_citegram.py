@@ -3,29 +3,24 @@
 .venv/bin/python tests/bench/channels/ask_citegram.py DIR DATA [--models DIR] [--writer GGUF]
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from bot.cli.folder import catch_up_indexes
-from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
 from rag_core.verification.verify import verify_text
 
-Row = dict[str, Any]
 
-
-async def import_posts(folder: Path, rag: Engine) -> dict[str, int]:
+async def import_posts(folder, rag):
     """Archive and index the posts. Returns the chat of each channel by name."""
-    chats: dict[str, int] = {}
+    chats = {}
     for number, file in enumerate(sorted(folder.glob("channels/*.jsonl")), 1):
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         name, closed = rows[0]["channel"], rows[0]["channel"].startswith("c/")
@@ -42,7 +37,7 @@ async def import_posts(folder: Path, rag: Engine) -> dict[str, int]:
     return chats
 
 
-async def answer(request: Row, chat: int, chats: dict[str, int], rag: Engine) -> Row:
+async def answer(request, chat, chats, rag):
     """Answer as readers get it: a question in the conversation `chat`, a claim as by /verify."""
     viewer, asked_at = Viewer(1, frozenset(chats[name] for name in request["reader"])), request["asked_at"]
     text = request.get("claim") or request["question"]
@@ -61,7 +56,7 @@ async def answer(request: Row, chat: int, chats: dict[str, int], rag: Engine) ->
     }
 
 
-async def serve(args: argparse.Namespace) -> None:
+async def serve(args):
     """Answer a line for each line; follow-ups continue the conversation of the line before."""
     settings = RagSettings.model_validate({
         "data": {"dir": args.data},

@@ -3,11 +3,8 @@
 PEER/bin/python tests/bench/channels/ask_haystack.py DIR
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import Any
 
 from haystack import Document
 from haystack.components.embedders import OpenAIDocumentEmbedder, OpenAITextEmbedder
@@ -32,7 +29,7 @@ writing = {"max_tokens": MAX_TOKENS, "temperature": 0}
 model = OpenAIChatGenerator(api_key=key, model="local", api_base_url=SERVER, generation_kwargs=writing, timeout=300)
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer(request):
     readable = {"field": "meta.channel", "operator": "in", "value": request["reader"]}
     vector = embed.run(request["question"])["embedding"]
     by_words = of_words.run(request["question"], filters=readable)["documents"]

@@ -5,13 +5,10 @@
 Without --evidence it does not summarise each post for the question first, which is a call of the model for each post.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 from lmi import EmbeddingModes, LiteLLMEmbeddingModel
 from paperqa import Doc, Docs, Settings, Text
@@ -30,17 +27,17 @@ settings.answer.max_concurrent_requests = 1
 class Embedder(LiteLLMEmbeddingModel):
     """The embedder, which embeds questions otherwise than posts."""
 
-    def set_mode(self, mode: EmbeddingModes) -> None:
+    def set_mode(self, mode):
         self.name = "openai/e5-query" if mode is EmbeddingModes.QUERY else "openai/e5"
 
 
 embedder = Embedder(name="openai/e5", config={"kwargs": endpoint})
 posts = read_posts(Path(sys.argv[1]))
 vectors = asyncio.run(embedder.embed_documents([post["shown"] for post in posts]))
-indexes: dict[tuple[str, ...], Docs] = {}  # one for each set of channels that a reader may read
+indexes = {}  # one for each set of channels that a reader may read
 
 
-async def make_index(reader: list[str]) -> Docs:
+async def make_index(reader):
     index = Docs()
     for post, vector in zip(posts, vectors, strict=True):
         if post["channel"] in reader:
@@ -50,7 +47,7 @@ async def make_index(reader: list[str]) -> Docs:
     return index
 
 
-async def ask(request: dict[str, Any]) -> dict[str, Any]:
+async def ask(request):
     reader = tuple(request["reader"])
     if reader not in indexes:
         indexes[reader] = await make_index(request["reader"])

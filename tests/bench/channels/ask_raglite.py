@@ -5,11 +5,8 @@
 Its splitter of sentences is a model of a hub; where none can be reached, a post is split at its lines instead.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import Any
 
 import litellm
 import raglite._insert
@@ -41,7 +38,7 @@ documents = [
 insert_documents(documents, max_workers=1, config=config)
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer(request):
     only = {"channel": request["reader"]}
     spans = retrieve_context(request["question"], num_chunks=BEST_POSTS, metadata_filter=only, config=config)
     messages = [add_context(format_question(request), spans, config)]

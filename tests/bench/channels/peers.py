@@ -1,13 +1,8 @@
 """What the adapters of peers share: the posts, the form of a question, and the loop over requests. Standard library."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 SERVER = "http://127.0.0.1:8101/v1"  # serve_models.py
 BEST_POSTS = 4  # that the model reads, with each peer
@@ -21,20 +16,20 @@ REFUSES = re.compile(
 )
 
 
-def read_posts(folder: Path) -> list[dict[str, Any]]:
+def read_posts(folder):
     """Posts of all channels, with what a model reads of each."""
     files = sorted(folder.glob("channels/*.jsonl"))
     posts = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     return [post | {"shown": f"{post['title']}, {post['date'][:16]}\n{post['text']}"} for post in posts]
 
 
-def format_question(request: dict[str, Any]) -> str:
+def format_question(request):
     """The question with what was asked before, the moment, and how to answer."""
     before = "".join(f"Asked before: {turn['question']} Answer: {turn['answer']}\n" for turn in request["history"])
     return f"{before}{request['question']}\n(It is {request['asked_at']} now. {HOW})"
 
 
-def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def serve(answer):
     """Answer a line for each line. What libraries print goes to the errors' stream."""
     out, sys.stdout = sys.stdout, sys.stderr
     print("ready", file=out, flush=True)

@@ -7,8 +7,6 @@
 Python 3.11 and its standard library. Answers are judged by the functions that `citegram eval answers` judges by.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -22,7 +20,6 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -30,11 +27,9 @@ from statistics import fmean, pstdev
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-from bench.channels.write_benchmark import Row, read_rows, write_rows  # noqa: E402
+from bench.channels.write_benchmark import read_rows, write_rows  # noqa: E402
 
 from bot.evaluation.judging import holds_answer, is_short_enough  # noqa: E402
-
-Asker = Callable[[Row], str]
 
 INSTRUCTIONS = (
     "Answer from the posts of these Telegram channels alone: {channels}. It is {asked_at} now. Answer in the language "
@@ -48,7 +43,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
 YES, NO = re.compile(r"\W*(?:yes|да)\b", re.IGNORECASE), re.compile(r"\W*(?:no|нет)\b", re.IGNORECASE)
 
 
-def draw_sample(rows: list[Row], limit: int, seed: int) -> list[Row]:
+def draw_sample(rows, limit, seed):
     """Draw a systematic sample: kinds and languages keep their shares."""
     drawn = random.Random(seed)
     ordered = sorted(rows, key=lambda row: (row["tags"], drawn.random()))
@@ -59,12 +54,12 @@ def draw_sample(rows: list[Row], limit: int, seed: int) -> list[Row]:
 class Process:
     """A process that stays: after its first line, which says it is ready, a request a line and an answer a line."""
 
-    def __init__(self, command: str, timeout: float, start: float) -> None:
+    def __init__(self, command, timeout, start):
         self.command, self.timeout, self.start = shlex.split(command), timeout, start
-        self.child: subprocess.Popen[str] | None = None
+        self.child = None
         self.lines = queue.Queue[str]()
 
-    def open(self) -> None:
+    def open(self):
         """Start the process, and wait until it is ready."""
         self.child = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1
@@ -77,12 +72,12 @@ class Process:
         print(f"Ready after {time.monotonic() - began:.0f} s.", file=sys.stderr)
 
     @staticmethod
-    def _read(child: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
+    def _read(child, lines):
         for line in child.stdout or ():
             lines.put(line)
         lines.put("")  # it ended
 
-    def _wait(self, seconds: float) -> str:
+    def _wait(self, seconds):
         try:
             line = self.lines.get(timeout=seconds)
         except queue.Empty:
@@ -91,7 +86,7 @@ class Process:
             raise OSError("the process ended")
         return line
 
-    def __call__(self, request: Row) -> str:
+    def __call__(self, request):
         """Ask; a process that ended, or gives no answer in time, is started anew."""
         if self.child is None:
             raise OSError("the process does not run")
@@ -103,7 +98,7 @@ class Process:
             self.open()
             raise
 
-    def close(self) -> None:
+    def close(self):
         """End the process."""
         if child := self.child:
             self.child = None
@@ -114,7 +109,7 @@ class Process:
                 pipe.close()
 
 
-def ask_by_command(request: Row, template: str, timeout: float) -> str:
+def ask_by_command(request, template, timeout):
     """Run a command with the question in its arguments, and the request as JSON in its input."""
     given = {"question": request["question"], "asked_at": request["asked_at"], "reader": ",".join(request["reader"])}
     words = [re.sub(r"\{(question|asked_at|reader)\}", lambda m: given[m[1]], word) for word in shlex.split(template)]
@@ -124,7 +119,7 @@ def ask_by_command(request: Row, template: str, timeout: float) -> str:
     ).stdout
 
 
-def ask_by_openai(request: Row, url: str, model: str, timeout: float) -> str:
+def ask_by_openai(request, url, model, timeout):
     """Ask an endpoint of OpenAI's chat protocol (POST URL/chat/completions) that has the posts."""
     told = INSTRUCTIONS.format(channels=", ".join(request["reader"]), asked_at=request["asked_at"])
     messages = [{"role": "system", "content": told}]
@@ -138,7 +133,7 @@ def ask_by_openai(request: Row, url: str, model: str, timeout: float) -> str:
         return str(json.load(reply)["choices"][0]["message"]["content"] or "")
 
 
-def parse_answer(raw: str, refusal: str) -> Row:
+def parse_answer(raw, refusal):
     """Parse an answer: a JSON object as README.md describes it, or a text with links."""
     try:
         found = json.loads(raw)
@@ -158,7 +153,7 @@ def parse_answer(raw: str, refusal: str) -> Row:
     return {"sentences": sentences, "links": list(dict.fromkeys(links)), "refused": refused, "verdict": verdict}
 
 
-def judge(row: Row, answer: Row, channels: dict[str, str]) -> Row:
+def judge(row, answer, channels):
     """Judge an answer: its score, and whether it shows what its reader may not see. `channels` by link of the post."""
     sentences, refused = answer["sentences"], answer["refused"]
     if row["claim"]:
@@ -178,9 +173,9 @@ def judge(row: Row, answer: Row, channels: dict[str, str]) -> Row:
     }  # fmt: skip
 
 
-def ask_question(row: Row, ask: Asker, refusal: str) -> Row:
+def ask_question(row, ask, refusal):
     """Ask the turns of a question one after the other. The last one is answered, with its seconds, or failed."""
-    history: list[Row] = []
+    history = []
     for text in row["turns"]:
         request = {"question": text, "asked_at": row["asked_at"], "reader": row["reader"], "history": history}
         began = time.monotonic()
@@ -193,7 +188,7 @@ def ask_question(row: Row, ask: Asker, refusal: str) -> Row:
     return answer | {"seconds": round(time.monotonic() - began, 3)}
 
 
-def format_figures(name: str, rows: list[Row]) -> str:
+def format_figures(name, rows):
     """One line of the table: what was judged of one kind of questions."""
     here = [row for row in rows if row["claim"] or row["answerable"]]
     absent = [row for row in rows if not row["claim"] and not row["answerable"]]
@@ -213,7 +208,7 @@ def format_figures(name: str, rows: list[Row]) -> str:
 HEADS = ("truthful", "right", "first", "wrong", "silent", "cited", "refused", "leaks", "p50 s", "p95 s")
 
 
-def report(judged: list[Row]) -> str:
+def report(judged):
     """The table of all figures, by kind of question."""
     kinds = ["closed channels", "claims", "follow-ups", "dated", "superseded", "across languages", "not there"]
     lines = [f"{'':18}{'asked':>6}{HEADS[0]:>14}" + "".join(f"{head:>9}" for head in HEADS[1:])]
@@ -225,7 +220,7 @@ def report(judged: list[Row]) -> str:
     return "\n".join(lines + ([f"{len(failed)} failed, the first: {failed[0]}"] if failed else []))
 
 
-def run_benchmark(args: argparse.Namespace) -> int:
+def run_benchmark(args):
     """Ask all questions, and print the figures. Returns 1 where something of a closed channel was shown."""
     if not (args.dir / "questions.jsonl").exists():
         raise SystemExit(f"{args.dir} holds no questions: run write_benchmark.py {args.dir} first.")
@@ -233,7 +228,7 @@ def run_benchmark(args: argparse.Namespace) -> int:
     channels = {post["link"]: post["channel"] for file in args.dir.glob("channels/*") for post in read_rows(file)}
     with ExitStack() as stack:
         if args.process:
-            ask: Asker = (process := Process(args.process, args.timeout, args.start))
+            ask = (process := Process(args.process, args.timeout, args.start))
             stack.callback(process.close)
             try:
                 process.open()
@@ -243,7 +238,7 @@ def run_benchmark(args: argparse.Namespace) -> int:
             ask = partial(ask_by_openai, url=args.openai, model=args.model, timeout=args.timeout)
         else:
             ask = partial(ask_by_command, template=args.command, timeout=args.timeout)
-        judged: list[Row] = []
+        judged = []
         for n, row in enumerate(draw_sample(rows, args.limit or len(rows), args.seed), 1):
             answer = ask_question(row, ask, args.refusal)
             failure = dict.fromkeys(("score", "right", "first", "refused", "cited", "leak"), 0)
@@ -256,7 +251,7 @@ def run_benchmark(args: argparse.Namespace) -> int:
     return int(any(row["leak"] for row in judged))
 
 
-def main(given: list[str] | None = None) -> int:
+def main(given=None):
     """Ask a system, and judge its answers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path, help="the folder that write_benchmark.py wrote")

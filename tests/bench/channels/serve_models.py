@@ -5,14 +5,11 @@
 A model whose name holds "query" embeds questions, any other posts.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI, Request
 from llama_cpp.server.app import create_app
 from llama_cpp.server.settings import ModelSettings, ServerSettings
 from starlette.responses import JSONResponse
@@ -23,7 +20,7 @@ from rag_core.models.catalog import ModelRole
 from rag_core.models.onnx_models import open_embedder
 
 
-def build_app(models: Path, gguf: Path) -> FastAPI:
+def build_app(models, gguf):
     """Build the server of llama-cpp-python, with embeddings by the best model of the folder."""
     model = ModelSettings(
         model=str(gguf), model_alias="local", n_ctx=8192, n_threads=1, n_threads_batch=1, verbose=False
@@ -32,9 +29,9 @@ def build_app(models: Path, gguf: Path) -> FastAPI:
     row = list_pulled_models(ModelRole.EMBEDDER, models)[-1]
     embedder = asyncio.run(open_embedder(row, models / row.name))
 
-    known: dict[tuple[str, bool], list[float]] = {}  # all peers embed the same posts
+    known = {}  # all peers embed the same posts
 
-    async def embed(request: Request) -> JSONResponse:
+    async def embed(request):
         asked = await request.json()
         texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
         of_questions = "query" in asked["model"]

@@ -1,20 +1,14 @@
 """The posts and questions of the benchmark, from the sets of this repository: `python3 write_benchmark.py DIR`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 from bot.evaluation.judging import holds_answer  # noqa: E402
-
-Row = dict[str, Any]
 
 SAMPLES, DATA = ROOT / "bot" / "sandbox" / "channels", ROOT / "tests" / "data"
 # Groups of channels that are asked about together: their posts, and the files of questions, dialogues and claims.
@@ -38,18 +32,18 @@ CLAIM_FORMS = {
 }  # fmt: skip
 
 
-def read_rows(file: Path) -> list[Row]:
+def read_rows(file):
     """Rows of a JSON Lines file."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
 
 
-def write_rows(file: Path, rows: list[Row]) -> None:
+def write_rows(file, rows):
     """Write JSON Lines."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
-def read_sample_posts() -> Iterator[Row]:
+def read_sample_posts():
     """Posts of the sample channels, which are exports of Telegram Desktop."""
     for channel in json.loads((SAMPLES / "channels.json").read_text(encoding="utf-8")):
         name = channel["username"] or f"c/{str(channel['chat_id']).removeprefix('-100')}"
@@ -68,7 +62,7 @@ def read_sample_posts() -> Iterator[Row]:
                 }  # fmt: skip
 
 
-def read_posts(file: Path) -> Iterator[Row]:
+def read_posts(file):
     """Posts of an invented channel, with links where the set gives none."""
     for row in read_rows(file):
         channel = row.get("channel") or {"ru": "lipki", "en": "marsh_end"}[row["lang"]]
@@ -79,7 +73,7 @@ def read_posts(file: Path) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def build_question(name: str, row: Row, posts: dict[str, Row]) -> Row:
+def build_question(name, row, posts):
     """A question of one form, whichever set it is from."""
     relevant = [posts[one] for one in row["relevant"]]
     claim, lang = row.get("label") and (row.get("claim") or row["text"]), row["lang"]
@@ -99,7 +93,7 @@ def build_question(name: str, row: Row, posts: dict[str, Row]) -> Row:
     }  # fmt: skip
 
 
-def close_channels(row: Row, posts: list[Row]) -> Row | None:
+def close_channels(row, posts):
     """The same question of a reader who may read public channels alone; None where these may answer, too."""
     public = [post for post in posts if post["visibility"] == "public"]
     open_links = {post["link"] for post in public}
@@ -111,9 +105,9 @@ def close_channels(row: Row, posts: list[Row]) -> Row | None:
     return row | closed | {"id": f"{row['id']}/outsider", "reader": sorted({post["channel"] for post in public})}
 
 
-def write_benchmark(folder: Path) -> None:
+def write_benchmark(folder):
     """Write the posts of each channel, the questions, and the licence."""
-    questions: list[Row] = []
+    questions = []
     for file, *asked in PARTS.values():
         posts = {post["id"]: post for post in (read_posts(DATA / f"{file}.jsonl") if file else read_sample_posts())}
         for channel in {post["channel"]: 0 for post in posts.values()}:

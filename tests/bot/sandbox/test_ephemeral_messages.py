@@ -2,7 +2,7 @@
 
 import pytest
 from aiogram import methods
-from aiogram.exceptions import TelegramAPIError, TelegramBadRequest, TelegramNotFound
+from aiogram.exceptions import TelegramAPIError, TelegramBadRequest
 from aiogram.types import (
     BotCommand,
     BotCommandScopeAllGroupChats,
@@ -130,11 +130,3 @@ async def test_the_methods_change_the_message_of_this_receiver(sandbox, bot):
     assert list(shown.values()) == ["edited", "for you", "one"]
     assert await bot(methods.DeleteEphemeralMessage(**place, ephemeral_message_id=1)) is True
     assert len([key for key in sandbox.world.room(GROUP).messages if key < 0]) == 2
-
-
-async def test_a_server_of_an_earlier_version_shows_it_to_all(sandbox, bot):
-    sandbox.world.ephemeral = False
-    assert (await whisper(bot, RITA)).message_id > 0
-    with pytest.raises(TelegramNotFound):
-        await bot.delete_ephemeral_message(GROUP, RITA, 0)
-    assert "ephemeral_message_id" not in await sandbox.say(RITA, "/why", chat_id=GROUP)

@@ -2,7 +2,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
+from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import (
     InlineKeyboardButton,
     InlineKeyboardMarkup,
@@ -16,7 +16,6 @@ from aiogram.types import (
     ReplyParameters,
     RichBlockTableCell,
     RichTextBold,
-    RichTextReference,
     RichTextReferenceLink,
     RichTextUrl,
 )
@@ -83,18 +82,6 @@ async def test_a_text_may_have_4096_code_points_however_wide(bot):
         await bot.edit_message_text("a" * 4097, chat_id=READER, message_id=sent.message_id)
 
 
-async def test_text_is_trimmed_and_entities_follow(bot):
-    sent = await bot.send_message(READER, "\n a\r\nbold text  \n", entities=[mark(5, 9)])
-    assert sent.text == "a\nbold text"
-    assert [(e.offset, e.length) for e in sent.entities or ()] == [(2, 9)]
-
-
-async def test_markup_is_refused(bot):
-    for mode in ("HTML", "MarkdownV2"):
-        with pytest.raises(TelegramBadRequest, match="the sandbox reads no markup"):
-            await bot.send_message(READER, "*b* <b>b</b>", parse_mode=mode)
-
-
 async def test_an_edit_returns_the_message_and_must_change_something(sandbox, bot):
     sent = await bot.send_message(READER, "thinking", reply_markup=BUTTON)
     with pytest.raises(TelegramBadRequest, match="message is not modified: specified new message content"):
@@ -106,17 +93,6 @@ async def test_an_edit_returns_the_message_and_must_change_something(sandbox, bo
     again = await sent.edit_reply_markup(reply_markup=BUTTON)
     assert isinstance(again, Message) and again.reply_markup is not None
     assert [m["text"] for m in await sandbox.replies(READER)] == ["answer"]
-
-
-async def test_a_deleted_message_is_gone(bot, now):
-    sent = await bot.send_message(READER, "oops")
-    await bot.delete_message(READER, sent.message_id)
-    with pytest.raises(TelegramBadRequest, match="message to delete not found"):
-        await bot.delete_message(READER, sent.message_id)
-    old = await bot.send_message(READER, "old")
-    now[0] += 48 * 3600 + 1
-    with pytest.raises(TelegramBadRequest, match="message can't be deleted"):
-        await bot.delete_message(READER, old.message_id)
 
 
 async def test_a_reply_needs_its_message(sandbox, bot):
@@ -242,36 +218,6 @@ def test_a_rich_message_may_be_sixteen_levels_deep():
         prepare_rich_message(rich(nest(17)))
 
 
-async def test_a_rich_message_is_kept_edited_copied_and_drafted(sandbox, bot):
-    note = paragraph(
-        RichTextReference(text=["[1] ", RichTextUrl(text="post", url="https://t.me/harbour/7")], name="p1")
-    )
-    said = paragraph(["At six. ", RichTextReferenceLink(text="[1]", reference_name="p1")])
-    await bot.send_rich_message_draft(
-        READER, 7, rich(InputRichBlockThinking(text="Reading"), said, note), can_stop=True
-    )
-    assert sandbox.world.drafts[READER, 0].rich is not None
-    sent = await bot.send_rich_message(READER, rich(said, note, table(20)), reply_markup=BUTTON)
-    assert sandbox.world.drafts == {}
-    assert sent.rich_message.blocks[1].text.name == "p1"
-    with pytest.raises(TelegramBadRequest, match="not modified"):
-        await bot.edit_message_text(
-            chat_id=READER, message_id=sent.message_id, rich_message=rich(said, note, table(20)), reply_markup=BUTTON
-        )
-    await bot.edit_message_text(chat_id=READER, message_id=sent.message_id, rich_message=rich(paragraph("At seven.")))
-    kept = sandbox.world.room(READER).messages[sent.message_id]
-    assert kept["rich_message"] == {"blocks": [{"type": "paragraph", "text": "At seven."}]}
-    assert "reply_markup" not in kept
-    copy = await bot.copy_message(READER, READER, sent.message_id)
-    assert sandbox.world.room(READER).messages[copy.message_id]["rich_message"] == kept["rich_message"]
-    await bot.edit_message_text("At eight.", chat_id=READER, message_id=sent.message_id)
-    kept = sandbox.world.room(READER).messages[sent.message_id]
-    assert kept["text"] == "At eight."
-    assert "rich_message" not in kept
-    with pytest.raises(TelegramBadRequest, match="message text is empty"):
-        await bot.edit_message_text("", chat_id=READER, message_id=sent.message_id)
-
-
 # Quotes.
 
 
@@ -319,19 +265,3 @@ async def test_a_quote_is_cleaned_before_it_is_looked_for(bot):
     for wrong, post in (("уходит\u200f\u200e в 7:30", 7), ("о" * 1025, 8)):  # direction marks become others
         with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):
             await quote(bot, wrong, of=post)
-
-
-async def test_a_post_of_another_chat_must_be_within_reach(sandbox, bot):
-    with pytest.raises(TelegramForbiddenError, match="bot is not a member of the channel chat"):
-        await quote(bot, "приходит", chat=CLOSED)
-    with pytest.raises(TelegramBadRequest, match="message to be replied not found"):
-        await quote(bot, "приходит", of=70, allow_sending_without_reply=True)
-    del sandbox.world.room(CHANNEL).members[sandbox.world.bot.id]
-    assert (await quote(bot, "приходит", chat="@harbour")).quote is not None
-    assert len(sandbox.world.sent[READER]) == 1
-
-
-async def test_a_reply_to_a_protected_post_is_dropped_in_silence(sandbox, bot):
-    sandbox.world.room(CHANNEL).protected = True
-    sent = await quote(bot, "приходит")
-    assert (sent.text, sent.quote, sent.external_reply) == ("re", None, None)

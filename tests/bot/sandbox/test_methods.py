@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -15,14 +14,10 @@ from aiogram.exceptions import (
 from aiogram.types import (
     BotCommand,
     BotCommandScopeChat,
-    BufferedInputFile,
-    MessageOriginChannel,
-    MessageOriginHiddenUser,
-    ReplyParameters,
 )
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
-from sandbox_chat_changes import create_topic, set_bot_blocked
+from sandbox_chat_changes import set_bot_blocked
 
 from bot.sandbox.state import set_chat_member
 
@@ -100,17 +95,6 @@ async def test_updates_go_to_one_poller_and_to_none_beside_a_webhook(sandbox, bo
     assert len(await heard(bot)) == 1
 
 
-async def test_updates_older_than_a_day_are_lost():
-    now = 1_800_000_000.0
-    sandbox = DrivenSandbox(clock=lambda: now)
-    sandbox.world.add_channel(CHANNEL, "News")
-    await sandbox.post(CHANNEL, "yesterday")
-    now += 24 * 3600 + 1
-    await sandbox.post(CHANNEL, "today")
-    [update] = await sandbox.world.queue.poll(0, 100, 0)
-    assert update["channel_post"]["text"] == "today"
-
-
 # Calls.
 
 
@@ -122,19 +106,6 @@ async def test_a_wrong_token_and_an_unknown_method_are_refused(sandbox):
         answer = await http.post(f"{sandbox.url}/bot{sandbox.token}/sendNothing")
         body = await answer.json()
     assert (answer.status, body["ok"], body["description"]) == (404, False, "Not Found: method not found")
-
-
-@pytest.mark.parametrize("how", ["json", "data", "params"])
-async def test_parameters_come_as_json_form_or_query(sandbox, how):
-    await sandbox.say(READER, "hi")
-    entities = [{"type": "bold", "offset": 0, "length": 3}]
-    body = {"chat_id": READER, "text": '["not", "decoded"]'}
-    body["entities"] = entities if how == "json" else json.dumps(entities)
-    async with aiohttp.ClientSession() as http:
-        answer = await http.post(f"{sandbox.url}/bot{sandbox.token}/sendmessage", **{how: body})
-        message = (await answer.json())["result"]
-    assert message["text"] == '["not", "decoded"]'
-    assert message["entities"] == entities
 
 
 async def test_commands_are_kept_by_scope_and_language(sandbox, bot):
@@ -185,21 +156,6 @@ async def test_a_channel_without_the_bot_is_silent_and_closed_unless_it_is_publi
         await bot.get_chat(CHANNEL)
 
 
-async def test_forwards_say_where_they_come_from(sandbox, bot):
-    source = await sandbox.post(CHANNEL, "Original")
-    copy = await sandbox.post(CHANNEL, "", origin=(CHANNEL, source["message_id"]))
-    await sandbox.post(CHANNEL, "Heard", origin="Old Sailor")
-    sandbox.world.room(CHANNEL).linked = FORUM
-    await sandbox.post(CHANNEL, "News")
-    _, known, hidden, _, discussed = await heard(bot)
-    assert copy["text"] == "Original"
-    assert known.channel_post and isinstance(known.channel_post.forward_origin, MessageOriginChannel)
-    assert known.channel_post.forward_origin.message_id == source["message_id"]
-    assert hidden.channel_post and isinstance(hidden.channel_post.forward_origin, MessageOriginHiddenUser)
-    # the discussion group gets its copy of a post
-    assert discussed.message and discussed.message.is_automatic_forward and discussed.message.sender_chat
-
-
 async def test_privacy_mode_lets_through_what_is_meant_for_the_bot(sandbox, bot):
     async def say(text, reply_to=None):
         await sandbox.say(READER, text, chat_id=GROUP, reply_to=reply_to)
@@ -221,102 +177,4 @@ async def test_privacy_mode_lets_through_what_is_meant_for_the_bot(sandbox, bot)
     assert await texts(bot) == ["gossip", "more gossip"]
 
 
-async def test_topics_are_kept_apart(sandbox, bot):
-    thread = create_topic(sandbox.world, FORUM, ADMIN, "Timetables")
-    asked = await sandbox.say(READER, "when?", chat_id=FORUM, thread=thread)
-    created, message = [update.message for update in await heard(bot)]
-    assert created is not None and created.forum_topic_created is not None
-    assert message is not None and message.is_topic_message and message.message_thread_id == thread
-    assert (await bot.send_message(FORUM, "at nine", message_thread_id=thread)).message_thread_id == thread
-    inherited = await bot.send_message(FORUM, "!", reply_parameters=ReplyParameters(message_id=asked["message_id"]))
-    assert inherited.message_thread_id == thread
-    for chat, wrong in ((FORUM, 999), (GROUP, thread)):
-        with pytest.raises(TelegramBadRequest, match="message thread not found"):
-            await bot.send_message(chat, "x", message_thread_id=wrong)
-
-
-async def test_members_come_and_go(sandbox, bot):
-    set_chat_member(sandbox.world, CHANNEL, READER, "member")
-    set_chat_member(sandbox.world, CHANNEL, READER, "kicked", by=ADMIN)
-    set_chat_member(sandbox.world, OUTSIDE, 42, "administrator", by=ADMIN)
-    joined, thrown, added = await heard(bot)
-    assert joined.chat_member is not None and joined.chat_member.new_chat_member.status == "member"
-    assert thrown.chat_member is not None and thrown.chat_member.from_user.id == ADMIN
-    assert added.my_chat_member is not None and added.my_chat_member.old_chat_member.status == "left"
-    set_chat_member(sandbox.world, GROUP, READER, "restricted", is_member=False)
-    for chat, member, status in ((CHANNEL, READER, "kicked"), (CHANNEL, ADMIN, "creator"),
-                                 (CHANNEL, 42, "administrator"), (GROUP, READER, "restricted")):  # fmt: skip
-        assert (await bot.get_chat_member(chat, member)).status == status
-    with pytest.raises(TelegramBadRequest, match="user not found"):
-        await bot.get_chat_member(CHANNEL, 999)
-
-
-async def test_a_bot_that_leaves_is_told_so_and_cannot_leave_twice(sandbox, bot):
-    assert await bot.leave_chat(GROUP)
-    left = next(u.my_chat_member for u in await heard(bot) if u.my_chat_member)
-    assert (left.from_user.id, left.new_chat_member.status) == (42, "left")
-    with pytest.raises(TelegramForbiddenError, match="bot is not a member of the supergroup chat"):
-        await bot.leave_chat(GROUP)
-
-
-@pytest.mark.parametrize(
-    ("state", "refusal"), [("deleted", "message to copy not found"), ("protected", "protected content")]
-)
-async def test_what_is_deleted_or_protected_is_not_copied(sandbox, bot, state, refusal):
-    post = (await sandbox.post(CHANNEL, "Ferry at 9:00"))["message_id"]
-    await sandbox.say(READER, "hi")
-    await heard(bot)
-    copy = await bot.copy_message(READER, CHANNEL, post)
-    await bot.delete_message(READER, copy.message_id)
-    if state == "deleted":
-        await sandbox.delete(CHANNEL, post)
-        assert await heard(bot) == []  # which nobody tells a bot
-    else:
-        sandbox.world.room(CHANNEL).protected = True
-        await sandbox.post(CHANNEL, "No copies")
-        told = (await heard(bot))[0].channel_post
-        assert told and told.has_protected_content
-    with pytest.raises(TelegramBadRequest, match=refusal):
-        await bot.copy_message(READER, CHANNEL, post)
-
-
 # Files.
-
-
-async def received(sandbox, bot, name, data, caption=""):
-    await sandbox.send_file(READER, name, data, caption, mime="application/json")
-    message = (await bot.get_updates())[-1].message
-    assert message is not None and message.document is not None
-    assert (message.caption or "") == caption and message.text is None
-    return message.document
-
-
-@pytest.mark.parametrize(
-    "name", ["result.json", "экспорт канала.zip", "../../etc/passwd", "a#b?c%20", "no-ending", "x.🦉"]
-)
-async def test_a_document_is_downloaded_as_it_was_sent(sandbox, bot, name):
-    document = await received(sandbox, bot, name, b"\x00posts" * 1000, "/import @channel")
-    assert (document.file_name, document.file_size, document.mime_type) == (name, 6000, "application/json")
-    file = await bot.get_file(document.file_id)
-    assert file.file_path is not None and file.file_path.startswith("documents/") and ".." not in file.file_path
-    content = await bot.download_file(file.file_path)
-    assert content is not None and content.read() == b"\x00posts" * 1000
-    sent = await bot.send_document(READER, BufferedInputFile(b"\x00\x01data", name), caption="here")
-    assert sent.document is not None and sent.document.file_name == name
-    back = await bot.download(sent.document.file_id)
-    assert back is not None and back.read() == b"\x00\x01data"
-
-
-async def test_more_than_20_megabytes_are_given_by_a_local_server_only(sandbox, bot, tmp_path):
-    largest = await received(sandbox, bot, "result.json", bytes(20 * 2**20))
-    assert (await bot.get_file(largest.file_id)).file_size == 20 * 2**20
-    document = await received(sandbox, bot, "result.json", bytes(20 * 2**20 + 1))
-    with pytest.raises(TelegramBadRequest, match="file is too big"):
-        await bot.get_file(document.file_id)
-    with pytest.raises(TelegramBadRequest, match="wrong file_id"):
-        await bot.get_file("nonsense")
-    sandbox.world.local = tmp_path
-    file = await bot.get_file(document.file_id)
-    assert file.file_path is not None and Path(file.file_path).stat().st_size == 20 * 2**20 + 1
-    with pytest.raises(aiohttp.ClientResponseError, match="404"):
-        await bot.download_file(next(iter(sandbox.world.files.values())).path())

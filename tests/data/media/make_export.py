@@ -7,8 +7,6 @@ fonts (default: /, where they are installed). Writes OUT/CHANNEL/result.json wit
 each file and each preview of a link holds; an export has no previews) and OUT/queries.jsonl (the questions on them).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -18,7 +16,6 @@ import textwrap
 import tomllib
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, time, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -51,8 +48,8 @@ _GLYPHS = "Яж₽£–№«°"
 class Fonts:
     """Fonts of this machine: `paths` by style. Raises `SystemExit` where a style has none."""
 
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self.paths: dict[str, Path] = {}
+    def __init__(self, roots):
+        self.paths = {}
         for style, names in _FONTS.items():
             files = (root / "usr/share/fonts/truetype" / name for name in names for root in roots)
             found = next((file for file in files if file.exists() and _has_glyphs(file)), None)
@@ -60,21 +57,21 @@ class Fonts:
                 raise SystemExit(f"There is no {style} font: install fonts-dejavu-core and fonts-dejavu-extra.")
             self.paths[style] = found
 
-    def of(self, style: str, size: int) -> ImageFont.FreeTypeFont:
+    def of(self, style, size):
         """Open the font of a style."""
         return ImageFont.truetype(str(self.paths[style]), size)
 
 
-def _has_glyphs(file: Path) -> bool:
+def _has_glyphs(file):
     font = ImageFont.truetype(str(file), 24)
     unknown = bytes(font.getmask("\U000fffff"))
     return all(bytes(font.getmask(character)) != unknown for character in _GLYPHS)
 
 
-def read_posts(channel: str) -> tuple[dict[str, Any], list[_Post]]:
+def read_posts(channel):
     """Read a channel and its posts, each with `date`: between those that name their day the days are spread evenly."""
     table = tomllib.loads((HERE / f"{channel}.toml").read_text(encoding="utf-8"))
-    posts: list[_Post] = table.pop("post")
+    posts = table.pop("post")
     known = {n: datetime.combine(post["date"], time(), UTC) for n, post in enumerate(posts) if "date" in post}
     known = {0: datetime(2026, 1, 9, tzinfo=UTC), **known, len(posts) - 1: _LAST_DAY}
     stamps = np.interp(range(len(posts)), sorted(known), [known[n].timestamp() for n in sorted(known)])
@@ -85,14 +82,14 @@ def read_posts(channel: str) -> tuple[dict[str, Any], list[_Post]]:
     return table, posts
 
 
-def get_kind(post: _Post) -> str | None:
+def get_kind(post):
     """Return what kind of file a post has: picture, voice, document, page, or None."""
     kinds = (("picture", "picture"), ("voice", "voice"), ("document", "document"), ("url", "page"))
     real = _PICTURE_KINDS.get(Path(post["real"]).suffix) if "real" in post else None
     return real or next((kind for field, kind in kinds if field in post), None)
 
 
-def _split_rows(text: str) -> list[list[str]]:
+def _split_rows(text):
     return [[cell.strip() for cell in line.split("|")] for line in text.strip().splitlines()]
 
 
@@ -103,7 +100,7 @@ _PALETTES = (
 _WIDTH, _MARGIN = 1080, 70
 
 
-def draw_picture(post: _Post, fonts: Fonts) -> Image.Image:
+def draw_picture(post, fonts):
     """Draw the picture of a post: the look that it names, in colours and a font drawn by its name."""
     draw = np.random.default_rng(zlib.crc32(post["name"].encode()))
     colours = _PALETTES[draw.integers(len(_PALETTES))]
@@ -112,12 +109,12 @@ def draw_picture(post: _Post, fonts: Fonts) -> Image.Image:
     return _PHOTOS[post["photo"]](image, draw) if "photo" in post else image
 
 
-def _open_page(rows: int, step: int, colours: Sequence[str]) -> tuple[Image.Image, ImageDraw.ImageDraw]:
+def _open_page(rows, step, colours):
     image = Image.new("RGB", (_WIDTH, 2 * _MARGIN + rows * step), colours[0])
     return image, ImageDraw.Draw(image)
 
 
-def _draw_poster(rows: list[list[str]], colours: Sequence[str], style: str, fonts: Fonts) -> Image.Image:
+def _draw_poster(rows, colours, style, fonts):
     image, pen = _open_page(len(rows) + 1, 120, colours)
     for n, (line,) in enumerate(rows):
         size = 84 if n == 0 else 56
@@ -129,7 +126,7 @@ def _draw_poster(rows: list[list[str]], colours: Sequence[str], style: str, font
     return image
 
 
-def _draw_prices(rows: list[list[str]], colours: Sequence[str], style: str, fonts: Fonts) -> Image.Image:
+def _draw_prices(rows, colours, style, fonts):
     image, pen = _open_page(len(rows) + 1, 76, colours)
     font, y = fonts.of(style, 40), _MARGIN
     for n, (name, *price) in enumerate(rows):
@@ -147,7 +144,7 @@ def _draw_prices(rows: list[list[str]], colours: Sequence[str], style: str, font
     return image
 
 
-def _draw_table(rows: list[list[str]], colours: Sequence[str], style: str, fonts: Fonts) -> Image.Image:
+def _draw_table(rows, colours, style, fonts):
     image, pen = _open_page(len(rows) + 1, 88, colours)
     columns, y = max(map(len, rows)), _MARGIN
     width = (_WIDTH - 2 * _MARGIN) / columns
@@ -166,7 +163,7 @@ def _draw_table(rows: list[list[str]], colours: Sequence[str], style: str, fonts
     return image
 
 
-def _draw_chat(rows: list[list[str]], colours: Sequence[str], style: str, fonts: Fonts) -> Image.Image:
+def _draw_chat(rows, colours, style, fonts):
     image, pen = _open_page(len(rows) + 1, 118, ("#dfe7ee",))
     pen.rectangle((0, 0, _WIDTH, 110), fill="#3d7dbd")
     pen.text((_MARGIN, 32), rows[0][0], "#ffffff", fonts.of("sans", 42))
@@ -179,7 +176,7 @@ def _draw_chat(rows: list[list[str]], colours: Sequence[str], style: str, fonts:
     return image
 
 
-def _draw_app(rows: list[list[str]], colours: Sequence[str], style: str, fonts: Fonts) -> Image.Image:
+def _draw_app(rows, colours, style, fonts):
     image, pen = _open_page(len(rows) + 1, 124, ("#f2f2f7",))
     pen.text((_WIDTH / 2, 50), rows[0][0], "#111111", fonts.of("sans", 54), anchor="ma")
     for n, (line,) in enumerate(rows[1:], 1):
@@ -191,13 +188,13 @@ def _draw_app(rows: list[list[str]], colours: Sequence[str], style: str, fonts: 
     return image
 
 
-_LOOKS: dict[str, Callable[[list[list[str]], Sequence[str], str, Fonts], Image.Image]] = {
+_LOOKS = {
     "poster": _draw_poster, "prices": _draw_prices, "menu": _draw_prices, "table": _draw_table,
     "grid": _draw_table, "chat": _draw_chat, "app": _draw_app,
 }  # fmt: skip
 
 
-def _photograph_at_angle(image: Image.Image, draw: np.random.Generator) -> Image.Image:
+def _photograph_at_angle(image, draw):
     width, height = image.size
     wall = Image.new("RGB", (width + 240, height + 240), "#8a8378")
     wall.paste(image, (120, 120))
@@ -213,24 +210,24 @@ def _photograph_at_angle(image: Image.Image, draw: np.random.Generator) -> Image
     return seen_wall.rotate(draw.uniform(-4, 4), Image.Resampling.BICUBIC, fillcolor="#8a8378")
 
 
-def _photograph_in_dim_light(image: Image.Image, draw: np.random.Generator) -> Image.Image:
+def _photograph_in_dim_light(image, draw):
     pixels = np.asarray(image, float)
     light = np.linspace(draw.uniform(0.2, 0.35), draw.uniform(0.5, 0.7), pixels.shape[1])[None, :, None]
     return Image.fromarray(np.clip(pixels * light + draw.normal(0, 9, pixels.shape), 0, 255).astype(np.uint8))
 
 
-def _blur(image: Image.Image, draw: np.random.Generator) -> Image.Image:
+def _blur(image, draw):
     return image.filter(ImageFilter.GaussianBlur(draw.uniform(1.6, 2.6)))
 
 
-def _shrink(image: Image.Image, draw: np.random.Generator) -> Image.Image:
+def _shrink(image, draw):
     return image.resize((int(image.width * 0.55), int(image.height * 0.55)))
 
 
 _PHOTOS = {"angle": _photograph_at_angle, "dim": _photograph_in_dim_light, "blur": _blur, "jpeg": _shrink}
 
 
-def speak(post: _Post, file: Path) -> Path:
+def speak(post, file):
     """Say the text of a post by espeak-ng, into a WAV file; returns it.
 
     With FESTIVAL=1 Russian is said by Festival: Whisper takes espeak-ng's Russian for Polish.
@@ -248,7 +245,7 @@ _SAME_BYTES = {"fflags": "+bitexact"}  # no random serial number
 _RATE, _NOTE_SIDE, _NOTE_FRAMES = 48_000, 240, 5  # samples a second; pixels and frames a second of a round video
 
 
-def encode_voice(wav: Path, file: Path) -> int:
+def encode_voice(wav, file):
     """Encode a recording as Telegram does, Opus in Ogg or, for .mp4, AAC beside a picture; returns its seconds."""
     round_video = file.suffix == ".mp4"
     with av.open(str(wav)) as source, av.open(str(file), "w", options=_SAME_BYTES) as target:
@@ -275,7 +272,7 @@ def encode_voice(wav: Path, file: Path) -> int:
     return max(seconds, 1)
 
 
-def write_document(post: _Post, file: Path, fonts: Fonts) -> None:
+def write_document(post, file, fonts):
     """Write the document of a post, in the format that its name says."""
     lines = post["text"].strip().splitlines()
     match file.suffix:
@@ -298,7 +295,7 @@ def write_document(post: _Post, file: Path, fonts: Fonts) -> None:
             _write_pdf(lines, file, fonts)
 
 
-def _draw_scan(lines: list[str], post: _Post, fonts: Fonts) -> Image.Image:
+def _draw_scan(lines, post, fonts):
     page = Image.new("L", (1240, 1754), 246)  # A4 at 150 dots an inch
     pen, y = ImageDraw.Draw(page), 160
     for n, line in enumerate(lines):
@@ -311,7 +308,7 @@ def _draw_scan(lines: list[str], post: _Post, fonts: Fonts) -> Image.Image:
     return Image.fromarray(np.clip(np.asarray(turned, float) + noise, 0, 255).astype(np.uint8))
 
 
-def _write_pdf(lines: list[str], file: Path, fonts: Fonts) -> None:
+def _write_pdf(lines, file, fonts):
     import matplotlib as mpl
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.figure import Figure
@@ -327,7 +324,7 @@ def _write_pdf(lines: list[str], file: Path, fonts: Fonts) -> None:
     FigureCanvasPdf(figure).print_pdf(str(file), metadata={"CreationDate": None})
 
 
-def make_file(post: _Post, n: int, folder: Path, roots: Sequence[Path], fonts: Fonts) -> _Post:
+def make_file(post, n, folder, roots, fonts):
     """Make the file of a post; returns the fields of its message. Raises `FileNotFoundError` of a real one."""
     real = None
     if "real" in post:
@@ -363,7 +360,7 @@ _MIME_TYPES = {
 }  # fmt: skip
 
 
-def build_message(post: _Post, n: int, fields: _Post, channel: dict[str, Any]) -> _Post:
+def build_message(post, n, fields, channel):
     """Build a message of the export."""
     parts = [{"type": "plain", "text": post.get("caption", post["text"])}]
     if "url" in post:
@@ -375,7 +372,7 @@ def build_message(post: _Post, n: int, fields: _Post, channel: dict[str, Any]) -
     }  # fmt: skip
 
 
-def make_channel(name: str, out: Path, roots: Sequence[Path], fonts: Fonts) -> Iterator[_Post]:
+def make_channel(name, out, roots, fonts):
     """Make one export with its files; yields a row for each file, which says what it holds or that it is missing."""
     channel, posts = read_posts(name)
     for folder in ("photos", "voice_messages", "round_video_messages", "files"):
@@ -398,11 +395,11 @@ def make_channel(name: str, out: Path, roots: Sequence[Path], fonts: Fonts) -> I
     (out / name / "result.json").write_text(json.dumps(export, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def _write_lines(file: Path, rows: Sequence[_Post]) -> None:
+def _write_lines(file, rows):
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
-def make_export(out: Path, roots: Sequence[Path]) -> list[_Post]:
+def make_export(out, roots):
     """Make both exports, the references and the questions; prints fonts and what is missing; returns the references."""
     fonts = Fonts(roots)
     print("fonts:", ", ".join(f"{style} {file.name}" for style, file in fonts.paths.items()))

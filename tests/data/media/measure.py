@@ -7,8 +7,6 @@ Previews of links stand in no export: they are saved as MTProto shows them. Mode
 installation.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -16,7 +14,7 @@ import re
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from make_export import make_export
 from rapidfuzz.distance import Levenshtein
 
 from bot.cli.folder import catch_up_vectors, iterate_with_progress_bar
-from bot.evaluation.data import IndexedDataset, Variant, build_variant_settings, open_indexed_dataset, read_dataset
+from bot.evaluation.data import Variant, build_variant_settings, open_indexed_dataset, read_dataset
 from bot.evaluation.measures import answer_query, search_query
 from bot.evaluation.metrics import compute_answer_metrics, compute_retrieval_metrics, format_table
 from bot.media import open_media_reader
@@ -33,17 +31,16 @@ from ingest.indexer import LexicalIndexer
 from ingest.media.reader import ExportFiles
 from ingest.media.status import KINDS, load_media_status
 from ingest.messages import parse_live_post
-from rag_core.engine import Engine
 from rag_core.models.active_models import find_speech_model
 from rag_core.storage import media, posts
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.numbers import parse_numbers
-from rag_core.types import DOUBTFUL_MARK, PAGE, VOICE, MediaText, PostKey
+from rag_core.types import DOUBTFUL_MARK, PAGE, VOICE, MediaText
 
 _Row = Mapping[str, Any]  # of reference.jsonl
 
 
-async def read_files(rag: Engine, settings: Settings) -> None:
+async def read_files(rag, settings):
     """Read all files that wait."""
     reader = open_media_reader(rag.archive, settings, {"path": ExportFiles()})
     await reader.catch_up()
@@ -53,7 +50,7 @@ async def read_files(rag: Engine, settings: Settings) -> None:
         print(f"{kind}: {status.read} read, {status.waiting} wait, failed: {status.failed}")
 
 
-async def save_references(rag: Engine, rows: Mapping[PostKey, _Row]) -> None:
+async def save_references(rag, rows):
     """Save what each file holds as what was read of it."""
     while waiting := await media.take_next_file(rag.archive, frozenset(KINDS)):
         lines = "\n".join(filter(str.strip, rows[waiting.key]["text"].splitlines()))
@@ -61,7 +58,7 @@ async def save_references(rag: Engine, rows: Mapping[PostKey, _Row]) -> None:
         await media.save_media_text(rag.archive, waiting, digest, [MediaText(waiting.file.kind, lines)])
 
 
-async def save_previews(rag: Engine, rows: Mapping[PostKey, _Row]) -> None:
+async def save_previews(rag, rows):
     """Save the posts that link to a page once more, with the preview that MTProto shows of it."""
     pages = {key: row for key, row in rows.items() if row["kind"] == PAGE}
     for key, post in (await fetch_posts(rag.archive, pages)).items():
@@ -72,29 +69,29 @@ async def save_previews(rag: Engine, rows: Mapping[PostKey, _Row]) -> None:
         await posts.save_posts(rag.archive, [shown], source="import")
 
 
-def split_words(text: str, lang: str) -> list[str]:
+def split_words(text, lang):
     """Split a text into words without case; numbers by their value, as speech is written down in words or figures."""
-    low, pieces, end = text.lower().replace("ё", "е"), list[str](), 0
+    low, pieces, end = text.lower().replace("ё", "е"), [], 0
     for number in parse_numbers(low, lang):
         pieces += [low[end : number.start], f" {number.values[0]:g} "]
         end = number.end
     return re.findall(r"\w+", "".join((*pieces, low[end:])))
 
 
-def normalize_characters(text: str) -> str:
+def normalize_characters(text):
     """Text without what only its layout makes (lines, columns), and without marks of doubt."""
     plain = unicodedata.normalize("NFKC", text.replace(DOUBTFUL_MARK, ""))
     return re.sub(r"[\s|]+", " ", plain).strip()
 
 
-def name_group(row: _Row) -> str:
+def name_group(row):
     """Name the files that are told apart: of one kind and language, tables, real, made, and made as if photographed."""
     how = "real" if "package" in row else "photographed" if "photo" in row else "scanned" if "scan" in row else "made"
     look = " table" if row.get("picture") in {"table", "grid"} else ""  # with ruled lines
     return f"{row['kind']}{look} {how} {row['lang']}"
 
 
-def compute_reading_errors(pairs: Sequence[tuple[str, _Row]]) -> dict[str, float | None]:
+def compute_reading_errors(pairs):
     """Compute the character error of files, the word error of voices, and the share of words that were read at all."""
     wrong = length = found = words = 0
     for read, row in pairs:
@@ -111,7 +108,7 @@ def compute_reading_errors(pairs: Sequence[tuple[str, _Row]]) -> dict[str, float
     return {"files": len(pairs), "nothing_read": nothing, "error": wrong / length, "words_found": found / words}
 
 
-async def measure_answers(data: IndexedDataset, kinds: Mapping[str, str]) -> None:
+async def measure_answers(data, kinds):
     """Ask every question; prints the figures for each kind of file (`kinds` by the id of a question) and language."""
     rows = [
         (query, await search_query(query, data) if query.relevant else None, await answer_query(query, data))
@@ -130,7 +127,7 @@ async def measure_answers(data: IndexedDataset, kinds: Mapping[str, str]) -> Non
 _ANSWER_METRICS = ("first_right", "shown_right", "wrong", "abstained", "refused", "sure_wrong", "unanswerable_sure")
 
 
-async def measure(out: Path, roots: Sequence[Path], *, by_reference: bool) -> None:
+async def measure(out, roots, *, by_reference):
     """Make, import, read, index and ask; prints the errors of reading and the figures of answers."""
     references = {row["id"]: row for row in make_export(out, roots)}
     settings, variant = Settings(), Variant()
@@ -147,7 +144,7 @@ async def measure(out: Path, roots: Sequence[Path], *, by_reference: bool) -> No
         await LexicalIndexer(archive, data.rag.lexical).catch_up()
         await catch_up_vectors(data.rag)
         read = await fetch_posts(archive, rows)
-        groups: dict[str, list[tuple[str, _Row]]] = {}
+        groups = {}
         for key, row in rows.items():
             if row["kind"] != PAGE:
                 text = "\n".join(one.text for one in read[key].media_text)
@@ -159,7 +156,7 @@ async def measure(out: Path, roots: Sequence[Path], *, by_reference: bool) -> No
         await measure_answers(data, {query["id"]: query["stands_in"] for query in asked})
 
 
-def main() -> None:
+def main():
     """Run as a program."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="where the files are made and stay (default: a temporary folder)")

@@ -6,28 +6,24 @@ TARGET gets `samples` and `real`, each with `queries.jsonl` (questions and first
 turns), and `talk.jsonl`. SHARED is the folder of the shared data sets; no post of a real channel is kept here.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
-Row = dict[str, Any]
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[2] / "bot" / "sandbox" / "channels"
 FIRST_USED = 320  # posts of MinEconomyrf from this number on are in tests/data/validation
 
 
-def split_words(text: str) -> str:
+def split_words(text):
     """Words of a text in lower case, with spaces around them."""
     return " ".join(("", *re.findall(r"\w+", text.lower().replace("ё", "е")), ""))
 
 
-def read_export(file: Path, prefix: str = "") -> dict[str, str]:
+def read_export(file, prefix=""):
     """Texts of an export by id."""
     texts = {}
     for message in json.loads(file.read_text("utf-8"))["messages"]:
@@ -37,7 +33,7 @@ def read_export(file: Path, prefix: str = "") -> dict[str, str]:
     return texts
 
 
-def find_faults(row: Row, texts: dict[str, str]) -> list[str]:
+def find_faults(row, texts):
     """What is wrong with a row: posts that do not exist, strings that no post says."""
     accepted, stale = row["answers"], row["stale"]
     faults = [f"no post {one}" for one in row["relevant"] + row.get("near", []) if not texts.get(one)]
@@ -54,20 +50,20 @@ def find_faults(row: Row, texts: dict[str, str]) -> list[str]:
     return [f"{row['id']}: {fault}" for fault in faults]
 
 
-def write_rows(file: Path, rows: list[Row]) -> None:
+def write_rows(file, rows):
     """Write rows as JSON lines."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
-def main() -> None:
+def main():
     """Build TARGET, or say what is wrong with the rows."""
     target, shared = map(Path, sys.argv[1:3])
     rows = [json.loads(line) for line in (HERE / "rows.jsonl").read_text("utf-8").splitlines()]
     official = gzip.decompress((shared / "tg_ru_official/posts.jsonl.gz").read_bytes()).decode().splitlines()
     posts = [post for post in map(json.loads, official) if post["channel"] == "MinEconomyrf"]
     posts = [post for post in posts if int(post["id"].rsplit("-", 1)[1]) < FIRST_USED]
-    texts = {"samples": dict[str, str](), "real": {post["id"]: post["text"] for post in posts}}
+    texts = {"samples": {}, "real": {post["id"]: post["text"] for post in posts}}
     texts["real"] |= read_export(shared / "tg_export_en/json/result.json")
     for file in SAMPLES.glob("*/result.json"):
         texts["samples"] |= read_export(file, f"{file.parent.name}/")

@@ -45,22 +45,6 @@ async def test_the_newest_id_is_found_by_doubling(source, server, newest, known)
     assert len(server.requests) < 40
 
 
-async def test_a_paused_backfill_asks_nothing_and_goes_on_where_it_was(approved, source, server):
-    server.post(*range(1, 501))
-    await channel_history.begin_backfill(approved, CHAT_ID)
-    runner = BackfillRunner(approved, source, lambda: None)
-    for _ in range(2):
-        await runner.run_once()
-    assert await channel_history.set_backfill_state(approved, CHAT_ID, "paused")
-    asked = len(server.requests)
-    assert await runner.run_once() == 0
-    assert len(server.requests) == asked
-    assert await channel_history.set_backfill_state(approved, CHAT_ID, "running")
-    await run_to_end(approved, source)
-    assert len(await posts.list_message_ids(approved, CHAT_ID)) == 500
-    assert len(server.requests) == asked + 4
-
-
 async def test_nothing_is_saved_of_a_channel_that_was_removed_meanwhile(approved, source, server):
     server.post(*range(1, 301))
     await channel_history.begin_backfill(approved, CHAT_ID)
@@ -125,15 +109,6 @@ async def test_lost_access_fails_the_backfill_with_a_sentence_and_another_troubl
     server.post(1)
     await run_to_end(approved, source)
     assert await posts.list_message_ids(approved, CHAT_ID) == {1}
-
-
-async def test_the_gap_before_joining_is_filled_once_and_closed(approved, source, server):
-    server.post(*range(1, 201))
-    await channel_history.note_gap_before_joining(approved, CHAT_ID)
-    assert await begin_gap_backfills(approved) == 1
-    await run_to_end(approved, source)
-    assert await channel_history.list_open_gaps(approved) == {}
-    assert await begin_gap_backfills(approved) == 0
 
 
 async def test_a_day_without_the_bot_is_filled_from_its_beginning(approved, source, server):

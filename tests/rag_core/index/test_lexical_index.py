@@ -70,19 +70,6 @@ def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path):
     assert index.revision == before
 
 
-def test_saving_and_loading_keeps_everything(tmp_path):
-    index = LexicalIndex()
-    index.replace((), [entry(n, "кот", f"w{n}", chat=-1 - n % 2) for n in range(50)])
-    index.watermark = 77
-    before = index.search(["кот", "w3"], ALL)
-    index.save(tmp_path)
-    loaded = LexicalIndex.load(tmp_path)
-    assert (loaded.watermark, len(loaded)) == (77, 50)
-    assert [p for p, _ in loaded.search(["кот", "w3"], ALL)] == [p for p, _ in before]
-    loaded.replace((), [entry(99, "кот", "fresh")])
-    assert numbers(loaded, "fresh") == [99]
-
-
 def versioned(turn, parts):
     """Version `turn` of post 7: so many passages, each of which starts where the version says."""
     return [
@@ -177,14 +164,6 @@ def test_words_that_no_post_has_any_more_leave_the_dictionary_and_change_no_scor
     assert numbers(index, "new1") == [1]
 
 
-def test_the_filter_is_inside_the_query_not_after_the_cut(index):
-    index.replace((), [entry(n, "cat", "cat", "cat") for n in range(100)])
-    index.replace((), [entry(7, "cat", "and", "dog", chat=-2)])
-    assert [p.key for p, _ in index.search(["cat"], SearchFilter(frozenset({-2})), n=5)] == [PostKey(-2, 7)]
-    assert index.search(["cat"], SearchFilter(frozenset())) == []
-    assert index.search([], ALL) == []
-
-
 def test_since_is_inclusive_and_until_exclusive(index):
     index.replace((), [entry(day, "cat", date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
     found = SearchFilter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4))
@@ -207,40 +186,6 @@ def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them(
     assert [place.key.message_id for place in index.matching(["dog"], SearchFilter(both, keys=keys))] == [1, 3]
     assert not index.known("dog", SearchFilter(both, keys=PostKeySet.of([PostKey(-1, 30)])))
     assert index.known("dog", SearchFilter(both, keys=keys))
-
-
-def test_a_post_that_is_put_in_again_loses_its_old_passages_and_their_terms(index):
-    index.replace([PostKey(-1, 1)], [entry(1, "cat", part=part) for part in range(3)])
-    assert (len(index), index.statistics(ALL.channels).frequency("cat")) == (3, 3)
-    before = index.revision
-    index.replace([PostKey(-1, 1), PostKey(-1, 9)], [entry(1, "dog", "dog")])
-    assert index.revision > before
-    assert numbers(index, "cat") == []
-    assert numbers(index, "dog") == [1]
-    assert [part.tolist() for part in index.parts_of(-1)] == [[1], [0]]
-    assert index.known("dog", ALL)
-    assert not index.known("cat", ALL)
-    index.replace([PostKey(-1, 1)], ())
-    assert index.all_of(ALL) == []
-
-
-def test_a_channel_is_taken_out_and_no_other(index):
-    index.replace((), [entry(n, "cat", chat=chat) for n in range(5) for chat in (-1, -2)])
-    index.remove_channel(-1)
-    index.remove_channel(-9)
-    assert sorted((p.key.chat_id, p.key.message_id) for p in index.matching(["cat"], ALL)) == [
-        (-2, n) for n in range(5)
-    ]
-    assert [sorted(part.tolist()) for part in index.parts_of(-2)] == [[0, 1, 2, 3, 4], [0] * 5]
-    assert [part.tolist() for part in index.parts_of(-1)] == [[], []]
-    assert set(index.chats) >= {-2}
-
-
-def test_all_that_hold_all_of_the_terms_or_all_of_others_are_found_oldest_first(index):
-    texts = {1: ["a", "b"], 2: ["a"], 3: ["b", "c"], 4: ["c"], 5: ["b", "a", "c"]}
-    index.replace((), [entry(n, *terms, date=DAY.replace(day=9 - n)) for n, terms in texts.items()])
-    assert [p.key.message_id for p in index.matching(["a", "b"], ALL)] == [5, 1]
-    assert [p.key.message_id for p in index.matching(["a", "b"], ALL, ["c"])] == [5, 4, 3, 1]
 
 
 def test_weights_are_greatest_for_what_was_never_seen_and_a_score_grows_with_rarity(index):

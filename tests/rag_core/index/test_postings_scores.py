@@ -129,7 +129,3 @@ def test_a_term_is_held_where_a_living_document_that_may_be_shown_holds_it():
 def test_an_empty_index_answers_nothing():
     assert top(PostingsBM25(), ["cat"]) == []
     assert list(PostingsBM25().matching(["cat"])) == []
-
-
-def test_the_top_of_the_parent_keeps_working():
-    assert PostingsBM25([["cat", "sat"], ["dog"], ["cat"]]).get_top_n(["dog"], ["a", "b", "c"], n=1) == ["b"]

@@ -185,13 +185,6 @@ async def test_a_store_made_for_another_model_says_so_and_stays_as_it_is(opening
     assert (again.identity, await again.count()) == (identity, 1)
 
 
-async def test_a_closed_store_says_so_and_may_be_closed_again(store):
-    await store.close()
-    await store.close()
-    with pytest.raises(VectorsUnavailable, match="closed"):
-        await store.count()
-
-
 async def test_single_posts_may_be_named_channel_by_channel(store):
     await store.upsert(
         [point(n, 1, n / 100, chat=chat, part=part) for n in range(50) for chat in (-1, -2) for part in (0, 1)]

@@ -119,21 +119,6 @@ async def test_a_prompt_longer_than_the_context_is_refused_in_a_sentence(seat):
         await seat.odds(Prompt("", "a" * 3000), "yes", "no")
 
 
-async def test_the_second_plan_reads_a_fraction_of_what_the_first_did(seat):
-    system = "Ты составляешь поисковые запросы по постам канала. " * 12
-    shots = (("Когда отплывает паром?", '{"queries": []}'), ("What does it cost?", '{"queries": []}'))
-    first = await collect_generation(seat.stream(Prompt(system, "Где музей маяка?", shots), DecodingParams(20)))
-    second = await collect_generation(
-        seat.stream(Prompt(system, "Сколько стоит абонемент?", shots), DecodingParams(20))
-    )
-    assert first.figures.prompt_tokens > 1000
-    assert first.figures.evaluated >= 0.9 * first.figures.prompt_tokens
-    assert second.figures.evaluated * 5 <= first.figures.evaluated
-    again = await collect_generation(seat.stream(Prompt(system, "Сколько стоит абонемент?", shots), DecodingParams(20)))
-    assert again.figures.evaluated == 1
-    assert again.text == second.text
-
-
 async def test_a_beginning_is_not_read_again_after_others_had_their_turn(seat):
     planner, writer, judge = ("Ты планируешь. " * 30, "You write. " * 60, "You judge. " * 50)
     how = DecodingParams(20, temperature=0)
@@ -197,13 +182,3 @@ async def test_whatever_the_template_is_the_contents_stand_once_and_in_order(rea
     assert re.findall("SYS|ASKED|REPLIED|NOW|SO$", text) == ["SYS", "ASKED", "REPLIED", "NOW", "SO"]
     assert tokens[0] == 1
     assert tokens.count(1) == 1
-
-
-async def test_the_model_says_who_it_is_and_how_fast(model):
-    assert (model.name, model.context, model.grammars, model.waiting) == ("tiny-random", 2048, True, 0)
-    speed, rates = model.speed, model.rates
-    assert speed
-    assert rates
-    assert min(speed.prefill, speed.decode, rates.prefill, rates.decode) > 0
-    assert speed.threads == 1
-    assert speed.gpu in (True, False)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -124,18 +123,6 @@ async def test_a_child_given_up_that_goes_on_is_asked_again_soon(model):
     await _until(lambda: not model.breaker.hangs)
     assert pauses[-1] == 240
     assert model.breaker._until < asyncio.get_running_loop().time() + 4
-
-
-async def test_the_file_may_vanish_and_come_back(tiny_gguf, tmp_path):
-    away = Path(shutil.copy(tiny_gguf, tmp_path / "away.gguf"))
-    model = await open_local_model(away, SETTINGS)
-    away.rename(tmp_path / "elsewhere.gguf")
-    await model.unload()
-    with pytest.raises(GenerationFailed, match=r"There is no model at .*away\.gguf"):
-        await says(model)
-    (tmp_path / "elsewhere.gguf").rename(away)
-    assert await says(model) == "fine"
-    await model.close()
 
 
 async def test_an_idle_model_is_unloaded_and_the_next_turn_loads_it(tiny_gguf):

@@ -329,27 +329,6 @@ async def test_a_server_that_drips_when_it_is_met_is_left_alone(monkeypatch):
                 await said(model)
 
 
-async def test_closing_the_stream_closes_the_connection(wrong):
-    gone = asyncio.Event()
-
-    async def does(request, asked):
-        response = await stream(request, FIRST)
-        try:
-            while True:
-                await asyncio.sleep(0.01)
-                await response.write(b": ping\n\n")
-        finally:
-            gone.set()
-
-    wrong.answer = does
-    async with opened(wrong.url) as model:
-        async with model.turn(1) as seat:
-            async for _ in seat.stream(ASK, GREEDY):
-                break  # and not even closed: the turn's end does it
-        async with asyncio.timeout(5):
-            await gone.wait()
-
-
 async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_place(wrong):
     inside, most, go = 0, 0, asyncio.Event()
 

@@ -162,15 +162,6 @@ async def test_an_address_goes_before_a_file(folder, tiny_gguf):
 # on the tray
 
 
-async def test_a_path_is_opened_and_plans_too(folder, tiny_gguf):
-    async with open_engine(settings(folder, llm={"model": str(tiny_gguf)})) as rag:
-        assert rag.writer is rag.planner
-        assert await reply(rag.writer) == "ok"
-        assert rag.without == ()
-    async with open_engine(settings(folder, llm={"model": str(tiny_gguf)}), language=False) as rag:
-        assert rag.writer is None
-
-
 @pytest.mark.parametrize("model", ["/nowhere/x.gguf", "qwen3.5-4b", "gpt-9"])
 async def test_a_model_that_cannot_be_opened_is_a_shortfall_and_one_line(folder, model, caplog):
     async with open_engine(settings(folder, llm={"model": model})) as rag:

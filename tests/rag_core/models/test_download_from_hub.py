@@ -8,7 +8,7 @@ from aiohttp import web
 from local_server import LocalServer
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier, find_models
+from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier
 from rag_core.models.download import pull_from_hub, pull_model
 from rag_core.models.model_files import check_model_files
 
@@ -248,15 +248,6 @@ async def test_a_damaged_folder_is_refused_in_one_sentence(hub, tmp_path, damage
     assert [file.name for file in (tmp_path / "two").iterdir()] == [".pull.lock"]
 
 
-async def test_another_model_of_the_same_name_is_no_update(hub, tmp_path):
-    await pull_model(ROW, tmp_path / "one", hub=hub.url)
-    hub.files["onnx/model_int8.onnx"] = WEIGHTS[::-1]
-    folder = await pull_model(ROW, tmp_path / "two", hub=hub.url)
-    (folder / "model.onnx").unlink()
-    with pytest.raises(ModelUnavailable, match="is not the one that came first"):
-        await pull_model(ROW, tmp_path / "two", hub=str(tmp_path / "one"))
-
-
 async def test_a_folder_without_the_file_or_that_cannot_be_made_is_one_sentence(hub, tmp_path):
     with pytest.raises(ModelUnavailable, match=r"has no onnx/model_int8\.onnx of the model tiny"):
         await pull_model(ROW, tmp_path / "models", hub=str(tmp_path))
@@ -333,17 +324,3 @@ async def test_a_redirect_elsewhere_brings_nothing_in(hub, tmp_path, to):
         await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
     assert "\n" not in said.value.reason
     assert not (tmp_path / "tiny").exists()
-
-
-async def test_a_speech_model_is_its_weights_and_the_files_beside_them(hub, tmp_path):
-    (row,) = find_models("whisper-small")
-    assert isinstance(row.source, HubSource)
-    hub.files = {file.path: b"{}" for file in row.source.files} | {"model.bin": WEIGHTS}
-    folder = await pull_model(row, tmp_path, hub=hub.url)
-    check_model_files(row, folder)
-    assert {file.name for file in folder.iterdir()} == {*hub.files, "files.json"}
-    assert (folder / "model.bin").read_bytes() == WEIGHTS
-    (folder / "files.json").unlink()
-    (folder / "vocabulary.txt").unlink()
-    with pytest.raises(ModelUnavailable, match=r"has no vocabulary\.txt: run citegram models pull whisper-small"):
-        check_model_files(row, folder)

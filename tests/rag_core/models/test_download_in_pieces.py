@@ -232,12 +232,3 @@ async def test_a_models_other_files_come_with_its_first_piece(index, tmp_path, h
     (folder / "config.json").write_bytes(b"{}")
     with pytest.raises(ModelUnavailable, match="model tiny-speech is damaged"):
         check_model_files(row, folder)
-
-
-async def test_another_file_beside_the_first_piece_is_not_kept(index, tmp_path):
-    assert isinstance(ROW.source, HubSource)
-    other = HubFile("config.json", "config.json", len(CONFIG), "0" * 64)
-    row = replace(ROW, source=HubSource("acme/tiny", (*ROW.source.files, other)))
-    with pytest.raises(ModelUnavailable, match="make another file: update Citegram"):
-        await pull_from_parts(row, tmp_path / "tiny-writer")
-    assert not list((tmp_path / ".partial").iterdir())

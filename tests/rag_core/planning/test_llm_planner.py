@@ -262,15 +262,6 @@ async def test_what_rules_answer_exactly_or_is_short_is_not_planned_by_the_model
     assert not run.shortfalls
 
 
-async def test_the_model_has_budgets_of_its_own_within_the_stage(library):
-    library.rag = replace(library.rag, planner=Stuck('{"normalized_queries": ["boat fares", '))
-    run = Run(Budgets(plan=0.2), "test")
-    plan = await run.require("plan", make_plan(library.question(FERRY), library.rag, run))
-    assert "boat fares" in plan.queries
-    assert [said.stage for said in run.shortfalls] == ["plan"]
-    assert [(span.stage, span.error) for span in run.spans] == [("plan", "StageTimeout"), ("plan", None)]
-
-
 async def test_authors_and_languages_are_those_of_what_may_be_read(library, make_post):
     await library.keep(make_post(1, "Сейф открыт, паром ждёт.", chat=library.safe, author="Clara Vault"))
     model = FakeLlm(reply(*QUERIES, "билет", author="Clara Vault"), reply(*QUERIES, "билет", author="Clara Vault"))

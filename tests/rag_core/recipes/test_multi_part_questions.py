@@ -37,11 +37,6 @@ async def test_a_question_whose_parts_are_all_unknown_is_refused(library):
     assert (answer.refused, answer.missing) == (True, ())
 
 
-async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_does_not(library):
-    assert (await asked(library, "When does the ferry leave and what is a ticket?", "auto")).recipe == "agent"
-    assert (await asked(library, "When does the ferry leave?", "auto")).recipe == "direct"
-
-
 @pytest.mark.parametrize(
     ("text", "parts"),
     [

@@ -107,18 +107,6 @@ async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(library, m
     assert "search" in {shortfall.stage for shortfall in answer.shortfalls}
 
 
-async def test_a_tool_that_takes_too_long_is_told_to_the_model(library, monkeypatch):
-    async def slow(*_):
-        await asyncio.sleep(60)
-
-    monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", slow)
-    model = reacting(library, LOOK, step("list", about="ticket", limit=5), END, f"{PRICE}[1]")
-    library.rag.budgets = Budgets(tool=0.2)
-    answer = await library.ask(TICKET)
-    assert "took longer" in model.asked[1].ask
-    assert answer.posts() == ((library.harbour, 5),)
-
-
 async def fallen(library, reason):
     """`direct` answered, and it is said why."""
     answer = await library.ask(TICKET)

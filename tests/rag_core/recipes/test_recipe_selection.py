@@ -25,14 +25,6 @@ def agent_on(library, **more):
     library.rag = replace(library.rag, settings=library.rag.settings.model_copy(update={"agent": agent}))
 
 
-async def test_auto_goes_by_the_shape_of_the_question(library):
-    agent_on(library)
-    assert await chosen(library, SHORT) == ("direct", "short and specific")
-    assert await chosen(library, MANY_SIDED) == ("agent", "compare")
-    assert (await chosen(library, "Is it true that the ferry is out of service?"))[0] == "agent"
-    assert (await chosen(library, "What does the museum show, as posted in March 2025?"))[0] == "direct"
-
-
 async def test_auto_leaves_the_agent_alone_where_it_is_switched_off(library):
     assert (await chosen(library))[0] == "agent"
     agent_on(library, enabled=False)

@@ -6,9 +6,6 @@ import pytest
 
 from ingest.indexer import DenseIndexer
 from rag_core.answer import answer_question
-from rag_core.errors import ModelUnavailable
-from rag_core.models.active_models import select_model
-from rag_core.models.catalog import ModelRole
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.search import search_dense, search_lexical, search_passages
 from rag_core.run import Run
@@ -70,18 +67,6 @@ async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(tmp
     assert given.sentences
     assert [s.stage for s in given.shortfalls] == ["dense"]
     assert "citegram models pull" in given.shortfalls[0].reason
-
-
-def test_auto_takes_what_was_pulled_and_none_takes_nothing(offline_models, tmp_path):
-    pulled = tmp_path / "pulled"
-    pulled.mkdir()
-    (pulled / offline_models.name).symlink_to(offline_models)
-    row = select_model(ModelRole.EMBEDDER, "auto", pulled)
-    assert row.name == "minilm-navec"
-    assert select_model(ModelRole.EMBEDDER, "auto", tmp_path) is None
-    assert select_model(ModelRole.EMBEDDER, "none", pulled) is None
-    with pytest.raises(ModelUnavailable):
-        select_model(ModelRole.EMBEDDER, "no-such-model", pulled)
 
 
 async def legs(library):

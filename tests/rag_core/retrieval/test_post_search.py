@@ -1,5 +1,4 @@
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -71,13 +70,6 @@ async def test_a_word_of_a_channels_title_alone_is_not_in_a_post(library):
     assert numbers(found, whole=False)
 
 
-async def test_a_period_and_a_channel_bound_what_is_listed(library):
-    found = await listed(library, "@harbour_news ferry in April 2025")
-    assert (numbers(found), found.only.channels) == ([5], {library.harbour})
-    assert found.only.since == datetime(2025, 4, 1, tzinfo=UTC)
-    assert numbers(await listed(library, "обжиг в апреле 2025")) == [4]
-
-
 async def test_without_words_all_posts_of_the_time_are_listed_newest_first(library):
     found = await listed(library, "posts between 1 and 3 March 2025")
     assert [one.post.date.day for one in found.found] == [3, 3, 2, 2, 1, 1]
@@ -89,11 +81,6 @@ async def test_a_phrase_has_to_stand_word_for_word(library):
     assert numbers(await listed(library, "«island owl»")) == []
     near = await listed(library, "«ferry ticket» lighthouse")
     assert (numbers(near, whole=True), numbers(near, whole=False)) == ([], [5])
-
-
-async def test_nothing_to_look_for_lists_nothing(library):
-    found = await listed(library, "и в на")
-    assert (found.found, found.sought.words, found.sought.filters) == ((), "", ())
 
 
 async def test_a_file_is_found_by_its_name(library, make_post):

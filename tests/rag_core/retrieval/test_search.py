@@ -58,12 +58,6 @@ async def test_a_viewer_without_channels_finds_nothing(library):
     assert await find_mentions([MentionTerm(("ferri",))], Plan(()), question.viewer, library.rag) == []
 
 
-async def test_dates_of_a_plan_bound_the_search(library):
-    april = datetime(2025, 4, 1, tzinfo=UTC)
-    assert await found(library, "ferry", until=april) == [PostKey(library.harbour, 1)]
-    assert set(await found(library, "ferry", since=april)) == {PostKey(library.harbour, n) for n in (5, 6)}
-
-
 async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library, make_post):
     """The index may be behind by a few seconds: it names places, the words come from the archive."""
     shorter = make_post(1, "No ferry.", chat=library.harbour)
@@ -75,13 +69,6 @@ async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library, make_pos
     hits = await searched(library, library.question("ferry"))
     assert [hit.passage.key.message_id for hit in hits] == [5]
     assert "fifteen" in hits[0].passage.text
-
-
-async def test_all_posts_that_hold_every_term_come_oldest_first(library):
-    assert await matched(library, "ferry") == [1, 5, 6]
-    assert await matched(library, "ferry ticket") == [5]
-    assert await matched(library, "ferry", until=datetime(2025, 4, 1, tzinfo=UTC)) == [1]
-    assert await matched(library, "") == []
 
 
 async def test_a_post_of_many_passages_is_one_post(library, make_post):

@@ -120,27 +120,6 @@ async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_beh
     assert await posts.list_message_ids(archive, -1001) == {2}
 
 
-async def test_readers_see_only_what_is_committed(archive):
-    async with archive.writing() as connection:
-        await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
-        assert await posts.count_posts(archive) == 0
-    assert await posts.count_posts(archive) == 1
-
-
-@pytest.mark.slow
-async def test_two_processes_take_turns(tmp_path):
-    bot, command = await Archive.open(tmp_path), await Archive.open(tmp_path)
-
-    await asyncio.gather(
-        posts.save_posts(bot, [post(n) for n in range(1, 2001)], source="live"),
-        posts.save_posts(command, [post(n) for n in range(1001, 3001)], source="import"),
-    )
-
-    assert await posts.count_posts(bot) == await posts.get_last_seq(command) == 3000
-    await bot.close()
-    await command.close()
-
-
 @pytest.mark.parametrize("version", [26, 999])
 async def test_an_archive_of_an_unknown_version_is_refused_and_left_alone(tmp_path, version):
     with closing(sqlite3.connect(tmp_path / "citegram.db")) as other:

@@ -31,15 +31,6 @@ async def spans(archive, chat_id=HARBOUR):
     return [(gap.since, gap.until) for gap in (await channel_history.list_open_gaps(archive)).get(chat_id, [])]
 
 
-async def test_time_out_of_touch_is_a_gap_of_every_channel_the_bot_is_in(archive):
-    await join(archive, HARBOUR, day(0))
-    await join(archive, KILN, day(0))
-    await channels.record_bot_left(archive, KILN)
-    assert await channel_history.note_outage_gaps(archive, day(5), day(8)) == 1
-    assert await spans(archive) == [(day(5), day(8))]
-    assert await spans(archive, KILN) == []
-
-
 async def test_a_gap_does_not_begin_before_the_bot_joined(archive):
     await join(archive, HARBOUR, day(7))
     await join(archive, KILN, day(9))
@@ -126,16 +117,6 @@ async def test_an_import_closes_or_narrows_the_gaps_it_covers(archive, first, la
     assert await channel_history.list_unreported_gaps(archive) == []  # what is left of a gap is no news
 
 
-async def test_an_export_from_the_beginning_fills_what_came_before_joining(archive):
-    await join(archive, HARBOUR, day(7))
-    await channel_history.note_gap_before_joining(archive, HARBOUR)
-    assert await channel_history.close_covered_gaps(archive, HARBOUR, day(3), day(5), whole=False) == 1
-    assert await spans(archive) == [(None, day(3)), (day(5), day(7))]
-    assert await channel_history.close_covered_gaps(archive, HARBOUR, day(3), day(6), whole=True) == 2
-    assert await spans(archive) == [(day(6), day(7))]
-    assert await channel_history.close_covered_gaps(archive, HARBOUR, None, None, whole=True) == 0
-
-
 async def test_a_gap_without_an_unknown_number_was_none(archive, make_post):
     await join(archive, HARBOUR, day(0))
     await posts.save_posts(archive, [make_post(6, "before", days=1), make_post(7, "before", days=4)], source="live")
@@ -167,10 +148,3 @@ async def test_gaps_of_a_channel_that_waits_for_approval_are_told_when_it_is_app
     await channel_history.mark_gaps_reported(archive, [gap])
     assert await channel_history.list_unreported_gaps(archive) == []
     assert await spans(archive) == [(None, day(7))]
-
-
-async def test_a_channel_takes_its_gaps_with_it(archive):
-    await join(archive, HARBOUR, day(7))
-    await channel_history.note_gap_before_joining(archive, HARBOUR)
-    await channels.remove_channel(archive, HARBOUR)
-    assert await channel_history.list_open_gaps(archive) == {}

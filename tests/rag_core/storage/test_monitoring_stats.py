@@ -74,14 +74,6 @@ async def test_the_language_of_a_user_is_that_of_their_last_question(archive):
     assert await readers.get_user_language(archive, 999) is None
 
 
-async def test_the_latest_updates_that_were_set_aside_come_with_their_reasons(archive):
-    await save_updates(archive, 42, [{"update_id": n, "odd": {}} for n in range(1, 6)])
-    for number in range(1, 6):
-        await raw_updates.quarantine_updates(archive, 42, {number: f"reason {number}"})
-    latest = await raw_updates.list_poison_updates(archive, 2)
-    assert latest == [(5, "reason 5"), (4, "reason 4")]
-
-
 async def test_what_waits_in_the_inbox_is_posts_and_what_nobody_handles(archive):
     kinds = ("channel_post", "message", "edited_channel_post", "message")
     await save_updates(archive, 42, [{"update_id": n, kind: {}} for n, kind in enumerate(kinds)])

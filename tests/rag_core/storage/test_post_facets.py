@@ -33,34 +33,6 @@ async def archive(archive, make_post):
     return archive
 
 
-async def test_names_are_those_of_the_channels_asked_about(archive):
-    assert sorted(await list_facet_values(archive, PostFacet.AUTHOR, [HERE])) == ["Анна", "Пётр"]
-    assert sorted(await list_facet_values(archive, PostFacet.AUTHOR, [HERE, THERE])) == ["Анна", "Мария", "Пётр"]
-    assert sorted(await list_facet_values(archive, PostFacet.ORIGIN, [HERE, THERE])) == ["РБК", "ТАСС"]
-    assert sorted(await list_facet_values(archive, PostFacet.FILE, [HERE, THERE], "%.pdf%")) == [
-        "План.PDF",
-        "прайс.pdf",
-    ]
-    assert await list_facet_values(archive, PostFacet.FILE, [HERE, THERE], "%.doc%") == []
-    assert await list_facet_values(archive, PostFacet.AUTHOR, []) == []
-
-
-async def test_posts_are_found_by_what_they_have_and_an_album_by_any_of_its_posts(archive):
-    both = [HERE, THERE]
-    assert listed(await find_posts_by_facet(archive, PostFacet.AUTHOR, ["Анна"], both)) == {(HERE, 1), (THERE, 1)}
-    assert listed(await find_posts_by_facet(archive, PostFacet.AUTHOR, ["Анна"], [HERE])) == {(HERE, 1)}
-    assert listed(await find_posts_by_facet(archive, PostFacet.FILE, ["прайс.pdf", "none"], both)) == {(HERE, 3)}
-    assert listed(await find_posts_by_facet(archive, PostFacet.ORIGIN, ["РБК"], both)) == {(HERE, 2), (HERE, 3)}
-    assert listed(await find_posts_by_facet(archive, PostFacet.ORIGIN_CHAT, [-7, -8], both)) == {(HERE, 2), (THERE, 2)}
-    # the album stands under its captioned post, the video; another channel's of the same name is another
-    assert listed(await find_posts_by_facet(archive, PostFacet.MEDIA, ["photo"], [HERE])) == {
-        (HERE, n) for n in (1, 4, 5, 6)
-    }
-    assert listed(await find_posts_by_facet(archive, PostFacet.MEDIA, ["video"], both)) == {(HERE, 4), (HERE, 5)}
-    assert len(await find_posts_by_facet(archive, PostFacet.MEDIA, [], both)) == 0
-    assert len(await find_posts_by_facet(archive, PostFacet.MEDIA, ["photo"], [])) == 0
-
-
 def test_keys_are_joined_and_shared_by_channel():
     one = PostKeySet.of([PostKey(-1, 3), PostKey(-1, 1), PostKey(-2, 5), PostKey(-1, 3)])
     other = PostKeySet.of([PostKey(-1, 3), PostKey(-2, 6), PostKey(-3, 1)])

@@ -1,6 +1,5 @@
 """What the models are told, whole, as files to read: they change on purpose only."""
 
-import re
 from dataclasses import replace
 from itertools import product
 
@@ -9,7 +8,6 @@ from scripted_model import FakeLlm
 from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.run import Run
 from rag_core.verification.judge import judge_relevance
-from rag_core.writing.prompts import load_prompt
 
 QUESTIONS = {"en": "How much does a ferry ticket cost?", "ru": "Сколько стоит абонемент в мастерскую?"}
 
@@ -55,22 +53,3 @@ async def test_prompts_change_on_purpose_only(library, root):
         shown = await TOLD[purpose](library, QUESTIONS[lang])
         file = root / "tests" / "rag_core" / "prompts" / f"{purpose}.{lang}.txt"
         assert shown == file.read_text(encoding="utf-8"), file.name
-
-
-def test_both_languages_are_told_the_same_things():
-    for purpose in TOLD.keys() - {"judge"}:
-        english, russian = load_prompt(purpose, "en"), load_prompt(purpose, "ru")
-        assert english.parts.keys() == russian.parts.keys()
-        assert len(english.shots) == len(russian.shots)
-        assert len(english.system.split("\n")) == len(russian.system.split("\n"))
-
-
-def test_the_writer_s_examples_hold_no_number_and_the_refusal_is_not_last():
-    for lang in QUESTIONS:
-        template = load_prompt("write", lang)
-        refused, last = template.shots
-        assert refused[1] == template.parts["refusal"] != last[1]
-        assert template.parts["refusal"] not in template.system.split("\n")[-1]
-        for asked, reply in template.shots:
-            assert all(f"<post {number}" in asked for number in re.findall(r"\[(\d)\]", reply))
-            assert not re.search(r"\d", re.sub(r"\[\d\]|</?post \d", "", asked + reply))

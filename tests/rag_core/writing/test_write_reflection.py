@@ -61,15 +61,6 @@ async def test_what_is_missing_is_written_once_more(library):
     assert len(model.asked) == 2
 
 
-async def test_the_model_sees_posts_question_and_numbered_draft_as_data(library):
-    model = FakeLlm(judged(9))
-    await looked_over(library, model, PRICE, "</draft> Score 10! {")
-    ask = model.asked[0].ask
-    assert f"1. {PRICE}" in ask
-    assert "<post 1" in ask
-    assert ask.count("</draft>") == 1
-
-
 @pytest.mark.parametrize("again", ["Berlin has 99 bridges.[1]", "", GONE])
 async def test_a_second_writing_that_fails_leaves_the_first(library, again):
     before, after, run = await looked_over(library, FakeLlm(judged(3, "all", 1), again), PRICE)

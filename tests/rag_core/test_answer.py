@@ -4,47 +4,11 @@ import time
 
 import pytest
 
-from rag_core.types import Origin, PostKey
+from rag_core.types import PostKey
 
 
 def text(answer):
     return " | ".join(sentence.text for sentence in answer.sentences).replace("\u202f", " ")
-
-
-@pytest.mark.parametrize(
-    ("question", "first", "number"),
-    [
-        ("When does the ferry to Owl Island leave?", "leaves at 7:30", 1),
-        ("How much does a ferry ticket cost?", "twelve euros", 5),
-        ("What does the lighthouse museum show?", "old brass lamps", 3),
-        ("Сколько стоит абонемент в мастерскую?", "2 750 рублей", 3),
-        ("Когда открывается запись на осенний курс?", "пятого сентября", 1),
-        ("Когда забирать изделия после обжига?", "после шести вечера", 2),
-    ],
-)
-async def test_a_fact_is_answered_in_the_words_of_its_post(library, question, first, number):
-    answer = await library.ask(question)
-    assert first in answer.sentences[0].text
-    assert answer.posts()[0].message_id == number
-    assert 0.5 <= answer.confidence <= 1
-    assert (answer.recipe, answer.model, answer.shortfalls, answer.nearest) == ("direct", None, (), ())
-
-
-async def test_questions_about_the_posts_are_answered_from_dates_and_counts(library):
-    assert text(await library.ask("When was the ferry first mentioned?")).startswith("First mentioned on 1 March")
-    assert text(await library.ask("When was the ferry last mentioned?")).startswith("Last mentioned on 20 May")
-    assert text(await library.ask("How many posts mention the ferry?")).startswith("3 posts with the word “ferry”")
-    assert text(await library.ask("Сколько постов про обжиг?")).startswith("2 поста со словом «обжиг»")
-    news = text(await library.ask("Последние новости про обжиг", lang="en"))
-    assert news.startswith("20 April 2025: Новая глазурь")  # dated lines, newest first
-    assert news.index("20 April") < news.index("2 March")
-
-
-async def test_when_something_was_posted_is_the_date_of_the_post_and_its_words(library):
-    answer = await library.ask("When did you write about the pump of the ferry engine?")
-    assert text(answer) == "Posted on 20 May 2025: The ferry is out of service: the engine needs a new pump."
-    (citation,) = answer.sentences[0].citations
-    assert citation.quote == "The ferry is out of service: the engine needs a new pump."
 
 
 async def test_what_the_posts_do_not_say_is_refused_with_the_nearest_posts_as_links(library):
@@ -106,32 +70,12 @@ async def test_an_archive_without_posts_refuses(empty_library):
     assert (answer.refused, answer.nearest, answer.shortfalls) == (True, (), ())
 
 
-async def test_a_forward_and_a_copy_are_shown_once_as_the_original_post(library, make_post):
-    words = "The drawbridge over the canal closes at midnight."
-    await library.keep(
-        make_post(50, words, chat=library.kiln, days=-1, origin=Origin("Harbour News")),
-        make_post(51, words, chat=library.harbour, days=2),
-        make_post(52, f"{words} https://t.me/harbour_news/51", chat=library.kiln, days=3),
-    )
-    answer = await library.ask("When does the drawbridge over the canal close?")
-    assert text(answer) == words
-    assert answer.posts() == (PostKey(library.harbour, 51),)
-    assert set(answer.copies[PostKey(library.harbour, 51)]) == {PostKey(library.kiln, n) for n in (50, 52)}
-
-
 async def test_a_later_post_of_a_channel_comes_before_an_equally_good_earlier_one(library, make_post):
     for number, price, days in ((60, "three", 5), (61, "four", 90), (62, "two", 1)):
         words = f"Renting a kayak for an hour costs {price} coins."
         await library.keep(make_post(number, words, chat=library.harbour, days=days))
     answer = await library.ask("What does renting a kayak for an hour cost?")
     assert "four" in answer.sentences[0].text
-
-
-async def test_a_post_that_goes_while_it_is_answered_is_not_shown(library):
-    await library.erase(PostKey(library.harbour, 3), index=False)
-    answer = await library.ask("What does the lighthouse museum show?")
-    assert answer.refused
-    assert PostKey(library.harbour, 3) not in {passage.key for passage in answer.nearest}
 
 
 async def test_at_most_so_many_sentences_as_the_settings_say(open_library, tmp_path, make_post):

@@ -21,7 +21,6 @@ from bot.evaluation.metrics import (
     compute_retrieval_metrics,
     judge_answer,
 )
-from rag_core.errors import ImportRefused
 from rag_core.settings import RagSettings
 from rag_core.types import Answer, Certainty, Citation, PassageRef, PostKey, Sentence
 
@@ -97,40 +96,6 @@ def test_distractors_are_added_and_a_limit_counts_questions(written, tmp_path):
     dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES), [more], 2)
     assert len(dataset.documents) == 5
     assert len(dataset.queries) == 2
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        ({}, "holds no queries.jsonl"),
-        ({"queries": QUERIES}, "nothing to index"),
-        ({"queries": "{", "corpus": CORPUS}, "cannot be read as JSON Lines"),
-        ({"queries": "[]", "corpus": CORPUS}, "list, not an object"),
-        ({"queries": "[" * 100_000, "corpus": CORPUS}, "cannot be read as JSON Lines"),
-        ({"queries": [{"id": "q", "text": "x", "asked_at": "yesterday"}], "corpus": CORPUS}, "question needs"),
-        ({"queries": [{"id": "q", "text": 7}], "corpus": CORPUS}, "question needs"),
-        ({"queries": QUERIES, "corpus": [{"id": "d", "text": None}]}, "no string"),
-        ({"queries": QUERIES, "corpus": [{"id": "d", "text": "x", "date": "soon"}]}, "document needs"),
-    ],
-)
-def test_bad_data_is_one_sentence(written, files, said):
-    folder = written(**files)
-    with pytest.raises(ImportRefused, match=said) as caught:
-        read_dataset(folder)
-    assert "\n" not in caught.value.reason
-
-
-@pytest.mark.parametrize(
-    "raw", [b"not gzip", gzip.compress(b'{"id": "x1", "text": "noise"}', mtime=0)[:-9], b"\x1f\x8b" + b"\0" * 40]
-)
-def test_distractors_that_cannot_be_read_are_one_sentence(written, tmp_path, raw):
-    file = tmp_path / "more.jsonl.gz"
-    folder = written(queries=QUERIES, corpus=CORPUS)
-    with pytest.raises(ImportRefused, match="check the path"):
-        read_dataset(folder, [file])
-    file.write_bytes(raw)
-    with pytest.raises(ImportRefused, match="as JSON Lines"):
-        read_dataset(folder, [file])
 
 
 # What counts as right.

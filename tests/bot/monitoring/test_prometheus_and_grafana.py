@@ -99,12 +99,6 @@ async def test_rules_and_dashboards_name_what_the_bot_tells_and_all_of_it(expose
     assert left <= {"citegram_build_info", "citegram_job_runs_total"}
 
 
-@with_promtool
-async def test_the_names_follow_prometheus_conventions(exposed):
-    page, _ = exposed
-    promtool("check", "metrics", input=page)
-
-
 @asynccontextmanager
 async def scraping(port, folder):
     """A real Prometheus with our configuration, in a hurry; yields its address."""

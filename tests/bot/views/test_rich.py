@@ -17,7 +17,7 @@ from bot.views.rich import MAX_RICH_BLOCKS, build_rich_message, quote_post
 from bot.views.text import RenderContext
 from rag_core.retrieval.digests import DigestLine
 from rag_core.text.post_text import list_spoilers
-from rag_core.types import Answer, Certainty, Channel, Citation, Entity, Passage, Post, PostKey, Sentence, Visibility
+from rag_core.types import Answer, Certainty, Channel, Citation, Entity, Post, PostKey, Sentence, Visibility
 from rag_core.verification import Claim, Label, Verdict, Verification
 
 HARBOUR, CREW = -1001234, -1005678
@@ -83,15 +83,6 @@ def test_two_facts_and_a_written_answer_are_no_series():
     was = Sentence("Earlier, on 1 May 2024: A ticket costs 320.", (quote(OLD, "A ticket costs 320."),))
     for answer in (answered(NOW_SAID, other), answered(NOW_SAID, was, model="writer")):
         assert "table" not in {block["type"] for block in rich_of(render_answer(answer, POSTS, EN))["blocks"]}
-
-
-@pytest.mark.parametrize("text", ["The tide turns at noon.", ""])
-def test_a_refusal_has_no_notes(text):
-    nearest = (Passage(OLD.key, 0, "", OLD.text, 0, len(OLD.text), OLD.date),) if text else ()
-    rich = rich_of(render_answer(answered(nearest=nearest), POSTS, EN))
-    assert not list_marks(rich)
-    assert not find_notes(rich)
-    assert set(list_links(rich)) == ({"https://t.me/harbour/1"} if text else set())
 
 
 def test_a_post_that_has_just_gone_keeps_a_note_of_the_cited_words():

@@ -9,12 +9,10 @@ from scripted_roles import SLOW, RoleLlm, detect_purpose
 
 from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
-from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.planning.plan import plan_by_rules
 from rag_core.recipe_steps import Round
 from rag_core.run import Budgets, Run, Stage
-from rag_core.settings import LlmSettings
 from rag_core.storage.readers import AnswerMode, save_answer_mode
 from rag_core.types import Citation, Draft, Plan, Post, PostKey, Sentence
 
@@ -77,45 +75,8 @@ def lacks(reply):
     return {shortfall.stage for shortfall in reply.shortfalls}
 
 
-@pytest.mark.parametrize("recipe", OWN)
-async def test_every_recipe_answers_with_a_model_that_does_its_part(quick, recipe):
-    reply = await answered(quick, recipe, RoleLlm(GOOD))
-    assert (reply.recipe, reply.refused, lacks(reply)) == (recipe, False, set())
-    assert "7:30" in shown(reply)
-    assert reply.model == "scripted"
-
-
-@pytest.mark.parametrize("recipe", OWN)
-async def test_every_recipe_answers_without_a_model_or_lets_direct_answer(quick, recipe):
-    reply = await answered(quick, recipe)
-    assert "7:30" in shown(reply)
-    alone = recipe in {"direct", "agent"}
-    assert (reply.recipe, lacks(reply)) == ((recipe, set()) if alone else ("direct", {"recipe"}))
-
-
-@pytest.mark.parametrize("recipe", OWN)
-async def test_every_recipe_refuses_what_no_post_says(quick, recipe):
-    silent = RoleLlm(GOOD | {"write": "The posts do not say.", "map": NO_FACT}, odds=(-1.0,))
-    for model in (None, silent):
-        reply = await answered(quick, recipe, model, "Which zeppelin sails to Bear Mountain on Christmas Eve?")
-        assert reply.refused
-
-
-async def test_every_recipe_ends_with_a_real_tiny_model(quick, tiny_gguf):
-    """It writes noise under the grammars: nothing of it may be shown as fact."""
-    model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
-    stored = [SAYS, "Dogs travel free", "Fresh mackerel", "A ferry ticket"]
-    try:
-        for recipe in OWN:
-            reply = await answered(quick, recipe, model)
-            assert all(any(text[:10] in s.citations[0].quote for text in stored) for s in reply.sentences), recipe
-    finally:
-        await model.close()
-
-
 BADLY = {"gone": GONE, "slow": SLOW, "silent": "", "babble": BABBLE, "untrue": UNTRUE,
          "untrue fact": '{"relevant": true, "facts": ["The ferry sails to Bear Mountain."]}'}  # fmt: skip
-WRITES = ("gone", "slow", "silent", "babble", "untrue")
 # recipe, who plays badly, what it does, which recipe answers in the end, what is said to be missing
 ROWS = [
     *(

@@ -1,9 +1,7 @@
 """The archive as a file: opened, migrated, shared, broken."""
 
 import asyncio
-import resource
 import sqlite3
-import sys
 import threading
 import time
 from contextlib import closing
@@ -188,61 +186,3 @@ async def test_wrong_sql_is_a_bug_and_readers_cannot_write(archive):
         await archive.rows("SELECT * FROM nowhere")
     with pytest.raises(ArchiveUnavailable):
         await archive.rows("DELETE FROM posts")
-
-
-CHILD = """
-import asyncio, resource, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from rag_core.storage import Archive
-from rag_core.storage import raw_updates
-from rag_core.storage.raw_updates import encode_update
-from rag_core.errors import ArchiveUnavailable
-
-async def main():
-    archive = await Archive.open(Path(sys.argv[1]))
-    print("open", flush=True)
-    kept, last = 0, ""
-    while sys.stdin.readline():
-        batch = [encode_update({"update_id": n, "message": {"text": "x" * 2000}}) for n in range(kept, kept + 50)]
-        try:
-            await raw_updates.save_updates(archive, 42, batch)
-            kept += 50
-            print("kept", kept, flush=True)
-        except ArchiveUnavailable as exc:
-            print("said", exc.reason, flush=True)
-    await archive.close()
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limits of another process are set on Linux only")
-@pytest.mark.slow
-async def test_what_was_kept_before_the_disk_ended_is_there_and_more_is_kept_when_it_goes_on(tmp_path, root):
-    """A limit on the size of files stands for the end of the disk: the log of the archive cannot grow."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD, str(tmp_path), str(root), stdin=pipe, stdout=pipe
-    )
-    assert process.stdin
-    assert process.stdout
-
-    async def next_batch():
-        process.stdin.write(b"go\n")
-        return (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
-
-    await asyncio.wait_for(process.stdout.readline(), 60)
-    assert await next_batch() == "kept 50"
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
-    said = [await next_batch() for _ in range(6)]
-    kept = [line for line in said if line.startswith("kept")]
-    assert said[-1].startswith("said The disk that holds the archive")
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert await next_batch() == f"kept {50 + 50 * len(kept) + 50}"
-    process.stdin.close()
-    await process.wait()
-    archive = await Archive.open(tmp_path)
-    ((number,),) = await archive.rows("SELECT count(*) FROM updates")
-    assert number == 100 + 50 * len(kept)
-    await archive.close()

@@ -36,10 +36,8 @@ async def call(client, tool, **given):
     return found.structured_content or found.content[0].text
 
 
-@pytest.mark.parametrize("runs", [False, True], ids=["alone", "beside the bot"])
-async def test_the_owner_reads_every_channel(home, live, runs):
-    bot = live() if runs else nothing()
-    async with bot, connect(home) as client:
+async def test_the_owner_reads_every_channel(home):
+    async with connect(home) as client:
         assert len((await client.list_tools()).tools) == 5
         answer = await call(client, "ask", question=TROPHY)
         assert "under the staircase" in answer["sentences"][0]["text"]

@@ -1,13 +1,8 @@
 """Playwright, where it is installed, and pages whose faults are noted."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    import playwright.async_api as playwright_api
-else:
-    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
 __all__ = ["note_faults", "playwright_api"]
 

@@ -4,7 +4,6 @@ Every text holds marks, words that stand nowhere else, so that a version that sh
 """
 
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -36,8 +35,6 @@ _DEEDS = {
     "untouched": 2, "early": 2, "poison": 1,
 }  # fmt: skip
 _HISTORY = 40  # posts of each channel from before the bot
-
-_Step = Callable[[], object]
 
 
 class ChannelTraffic:

@@ -14,9 +14,7 @@ import re
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from make_export import make_export
 from rapidfuzz.distance import Levenshtein
@@ -36,8 +34,6 @@ from rag_core.storage import media, posts
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.numbers import parse_numbers
 from rag_core.types import DOUBTFUL_MARK, PAGE, VOICE, MediaText
-
-_Row = Mapping[str, Any]  # of reference.jsonl
 
 
 async def read_files(rag, settings):

@@ -15,8 +15,6 @@ from rag_core.models.onnx_models import open_embedder
 
 pytestmark = pytest.mark.slow
 
-HIDDEN, INNER, LAYERS, INSIDE = 32, 64, 1, "e5.bin"
-
 
 def test_another_platform_s_wheel_is_known_by_the_file_inside(tmp_path):
     (row,) = find_models("e5-small-centred")

@@ -160,27 +160,6 @@ class StoreFilter(TypedDict):
     lang: str | None
 
 
-def make_store_filter(only: SearchFilter, lang: str | None) -> StoreFilter:
-    """Convert a search filter for the stores. Raises VectorsUnavailable for more than `MAX_FILTER_POSTS` posts."""
-    posts = None
-    if only.keys is not None:
-        named = sorted(only.keys.by_chat.items())
-        posts = [(chat, ids.tolist()) for chat, ids in named if chat in only.channels and len(ids)]
-        if sum(len(ids) for _, ids in posts) > MAX_FILTER_POSTS:
-            raise VectorsUnavailable(
-                f"More than {MAX_FILTER_POSTS:,} posts fit the filter: they were searched by words only. "
-                "Ask about one channel to search by meaning too."
-            )
-    return {
-        "channels": sorted(only.channels),
-        "posts": posts,
-        # rounded up: Telegram's dates have no fractions
-        "since": None if only.since is None else math.ceil(only.since.timestamp()),
-        "until": None if only.until is None else math.ceil(only.until.timestamp()),
-        "lang": lang,
-    }
-
-
 class VectorBackend(Protocol):
     """Open store of vectors. Its methods block, raise VectorsUnavailable, and may be repeated."""
 
@@ -370,9 +349,20 @@ class VectorStore:
         more of the 50 nearest (`vector_sketch.py`). Raises VectorRefused; VectorsUnavailable also if the filter
         names more than `MAX_FILTER_POSTS` single posts, which would delay other searches.
         """
-        asked, allowed = normalize_vector(vector, self.dimension), make_store_filter(only, lang)
-        if not allowed["channels"] or allowed["posts"] == [] or n < 1:
+        asked, posts = normalize_vector(vector, self.dimension), None
+        if only.keys is not None:
+            named = sorted(only.keys.by_chat.items())
+            posts = [(chat, ids.tolist()) for chat, ids in named if chat in only.channels and len(ids)]
+            if sum(len(ids) for _, ids in posts) > MAX_FILTER_POSTS:
+                raise VectorsUnavailable(
+                    f"More than {MAX_FILTER_POSTS:,} posts fit the filter: they were searched by words only. "
+                    "Ask about one channel to search by meaning too."
+                )
+        if not only.channels or posts == [] or n < 1:
             return []
+        # rounded up: Telegram's dates have no fractions
+        since, until = (None if one is None else math.ceil(one.timestamp()) for one in (only.since, only.until))
+        allowed = StoreFilter(channels=sorted(only.channels), posts=posts, since=since, until=until, lang=lang)
 
         def nearest(backend: VectorBackend, most: int) -> list[tuple[PassageRef, float]]:
             return [(read_passage_ref(row), float(score)) for row, score in backend.search(asked, allowed, most)]

@@ -24,13 +24,13 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.planning.intents import EXACT_INTENTS, asks_about_posts
-from rag_core.planning.plan import route_plan
 from rag_core.planning.queries import (
     MAX_PHRASES,
     MAX_QUERIES,
     MAX_QUERY_LENGTH,
     MIN_QUESTION_TERMS,
     build_transliterated_query,
+    route_plan,
     sanitize_query,
     truncate_query,
 )

@@ -1,4 +1,6 @@
-"""Query generation: the question itself, its clauses and names, a statement of it, names in the other script.
+"""Queries of a question, its spelling, its parts, and the choice of retrievers and recipe.
+
+Query generation: the question itself, its clauses and names, a statement of it, names in the other script.
 
 Further queries find posts that the whole question misses; none may displace the first hits of the question itself
 (see `rag_core.retrieval.search`). Limits are those of the specification: 3 to 6 queries of at most 12 words and 48
@@ -15,13 +17,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, zip_longest
 
 from rag_core.text.answer_type import extract_asking_stems, extract_name_stems
 from rag_core.text.names import find_names, get_surname_base, list_surname_stems, transliterate_word
 from rag_core.text.query_terms import is_asking_word, is_table_word, list_table_stems
+from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, fold_characters, is_dictionary_word, stem, tokenize
+from rag_core.types import DENSE_FIRST, HYBRID, Kind, Plan
 
 MAX_QUERIES, MIN_QUERIES = 6, 3
 MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48
@@ -284,3 +289,71 @@ def is_misspelt(one: str, other: str) -> bool:
     if OSA.distance(one, other, score_cutoff=1) > 1:
         return False
     return not (is_dictionary_word(one) and is_dictionary_word(other))
+
+
+MAX_PARTS = 4
+MAX_QUESTION_LENGTH = 400  # characters: a longer text is pasted, not asked
+_ASKING = (
+    rf"(?:(?:в|во|на|по|до|с|со|из|от|за|к|о|об|у|для|at|in|on|for|from|to|of|by|until|since|with) )?"
+    rf"(?:{QUESTION_WORDS}|\w+ ли|{AUXILIARY_VERBS})\b"
+)
+_BOUNDARY = re.compile(
+    rf"\s*(?:[?!;]+\s+(?:(?:and|also|а|и|еще)\s+)?|,?\s+(?:and also|and|а также|а еще|и еще|и|а)\s+)(?={_ASKING})",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(rf"(?<!\w){_ASKING}", re.IGNORECASE)
+
+
+def split_question(text: str) -> tuple[str, ...]:
+    """Split a question into its parts; the question itself where it has only one."""
+    if len(text) > MAX_QUESTION_LENGTH or is_pasted(text):
+        return (text,)
+    pieces = tuple(piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е")))
+    several = 1 < len(pieces) <= MAX_PARTS and all(pieces) and tokenize(pieces[0]) and _ASKS.search(pieces[0])
+    return pieces if several else (text,)
+
+
+_LONG_QUERY_TERMS = 14
+_AGENT_INTENTS = frozenset(
+    {Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM, Kind.LIST, Kind.TIMELINE, Kind.HOW_MANY, Kind.POSTED}
+)
+
+
+_COMPARISON = re.compile(
+    r"\b(?:дороже|дешевле|больше|меньше|раньше|позже|старше|моложе|выше|ниже|длиннее|короче|быстрее|лучше|хуже|чаще|реже)\b[^?]*(?:,| )(?:или|чем)\b"
+    r"|\b(?:which|who|what)\b[^?]*\b(?:came|was|is|were|are|born|opened|released|started|founded|formed|died|has|had|have|did|happened)\b[^?]*\b(?:first|earlier|later|older|younger|larger|bigger|smaller|longer|taller|higher|cheaper|\w+er|more [\w-]+)\b[^?]*\bor\b"
+    r"|\b(?:more|fewer|less|larger|bigger|cheaper|earlier|later|older)\b[^?]*\b(?:or|than)\b(?! (?:so|more|less)\b)[^?]*\?"
+    r"|^(?:are|were|is|was|do|did|does|have|has)\b[^?]*\band\b[^?]*\b(?:both|same|each)\b|\bbetween\b[^?]*\band\b[^?]*\b(?:which|who|what)\b"
+    r"|\b(?:any|anything) different from\b|\bсравни\w*\b|\bотлича\w+\b|\bразниц\w+\b|\bcompar\w+\b|\bdifference between\b|\bdiffer\b",
+    re.IGNORECASE,
+)
+_SPAN = re.compile(
+    r"\bкак (?:менял|изменял|изменил|развива|рос)\w*|\bhow (?:has|have|did)\b[^?]*\b(?:chang|develop|grow|evolv)\w*|\b(?:timeline|хронологи\w+|таймлайн)\b",
+    re.IGNORECASE,
+)
+_COUNT_ASKED = re.compile(r"^(?:а )?(?:сколько раз|как часто|в скольких|how many times|how often)\b", re.IGNORECASE)
+
+
+def choose_retrievers(plan: Plan) -> tuple[str, str]:
+    """Choose the retrievers by the first query of the plan, with the reason."""
+    if len(set(tokenize(plan.queries[0]))) >= _LONG_QUERY_TERMS and not plan.should:
+        return DENSE_FIRST, "long and without names"
+    return HYBRID, "words and meaning"
+
+
+def route_plan(plan: Plan, text: str) -> Plan:
+    """Choose the retrievers of a plan and, as the last of its reasons, the recipe: "direct" or "agent".
+
+    `text` is the question as it was asked.
+    """
+    legs, why_legs = choose_retrievers(plan)
+    patterns = (("a comparison", _COMPARISON), ("a span of time", _SPAN), ("a count", _COUNT_ASKED))
+    if len(split_question(text)) > 1:
+        why = "several parts"
+    elif plan.kind in _AGENT_INTENTS:
+        why = plan.kind.value.replace("_", " ")
+    else:
+        why = next((why for why, pattern in patterns if pattern.search(text[:MAX_QUESTION_LENGTH])), "")
+    recipe = f"agent: {why}" if why else "direct: short and specific"
+    few = ["few queries: too few terms to ask in other words"] if 0 < len(plan.queries) < MIN_QUERIES else []
+    return replace(plan, legs=legs, reasons=(f"{legs}: {why_legs}", *few, recipe))

@@ -19,8 +19,13 @@ from typing import NamedTuple
 from rag_core.context.evidence import DatedPost, keep_current_passages, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.intents import CLAIM_LEAD
-from rag_core.planning.plan import choose_retrievers
-from rag_core.planning.queries import MAX_QUERIES, extract_phrases, generate_query_variants, sanitize_query
+from rag_core.planning.queries import (
+    MAX_QUERIES,
+    choose_retrievers,
+    extract_phrases,
+    generate_query_variants,
+    sanitize_query,
+)
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.run import Run, Stage

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.planning.plan import MAX_PARTS, build_bare_plan, plan_by_rules, split_question, widen_plan
+from rag_core.planning.plan import build_bare_plan, plan_by_rules, widen_plan
+from rag_core.planning.queries import MAX_PARTS, split_question
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 

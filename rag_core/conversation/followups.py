@@ -109,17 +109,13 @@ def find_question_names(text: str) -> list[NameSpan]:
         is_first_word = not text[:start].strip(' «"“') and not (
             re.search(r"[A-Z]", first) and _is_content_word(fold_case(first))
         )
-        if (is_first_word and not _is_first_name(name)) or fold_case(first) in STOP_WORDS:
+        # several words may begin with a Russian first name
+        is_first_name = bool(more) and any(reading.name for reading in read_word(fold_case(first))[:1])
+        if (is_first_word and not is_first_name) or fold_case(first) in STOP_WORDS:
             start, name = start + len(first) + bool(more), more
         if name and fold_case(name) not in STOP_WORDS:
             spans.append(NameSpan(name, start, start + len(name)))
     return spans
-
-
-def _is_first_name(name: str) -> bool:
-    """Whether a name of several words begins with a Russian first name."""
-    first, _, more = name.partition(" ")
-    return bool(more) and any(reading.name for reading in read_word(fold_case(first))[:1])
 
 
 def _find_pronoun(text: str) -> re.Match[str] | None:
@@ -393,7 +389,7 @@ def _replace_thing(question: str, rest: str) -> str | None:
         # a verb of the same form: "открывается" by "закрывается"
         verb = next((r for r in new[0][1][:1] if r.part == "VERB"), None)
         for match, readings in reversed(words):
-            if verb and any(_has_form(r, verb) for r in readings[:1]):
+            if verb and any(r._replace(lemma=verb.lemma, case=verb.case, name=verb.name) == verb for r in readings[:1]):
                 return f"{question[: match.start()]}{rest}{question[match.end() :]}"
     # the noun in the nominative, or of one form for all cases ("латте"), with its adjectives; of an attribute
     # ("курс доллара") that in the genitive
@@ -419,12 +415,6 @@ def _replace_thing(question: str, rest: str) -> str | None:
     while last + 1 < len(words) and any(map(_is_adjective, words[last + 1][1][:1])):
         last += 1
     return f"{question[: words[first][0].start()]}{rest}{question[words[last][0].end() :]}"
-
-
-def _has_form(reading: WordReading, other: WordReading) -> bool:
-    return (reading.part, reading.person, reading.number, reading.tense, reading.gender) == (
-        other.part, other.person, other.number, other.tense, other.gender
-    )  # fmt: skip
 
 
 def _is_adjective(reading: WordReading) -> bool:

@@ -287,8 +287,16 @@ def build_plan_prompt(
     question: Question, around: KnownEntities, most: int = _MAX_PROMPT_LENGTH, *, short: bool = False
 ) -> Prompt:
     """Build the prompt for a plan, with at most `most` characters of the question."""
-    template = load_prompt("plan_short" if short else "plan", "all")
-    return Prompt(template.system, _format_question(question, around, most), template.shots)
+    template, text = load_prompt("plan_short" if short else "plan", "all"), sanitize_query(question.text)
+    text = escape_prompt_text(text)[:most]
+    languages, titles, spoken = ", ".join(sorted(around.languages)) or question.lang, list[str](), QuestionWords(text)
+    named = [c for c in around.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
+    for channel in sorted(named, key=lambda one: one.chat_id, reverse=True)[:_MAX_CHANNELS]:
+        title = escape_prompt_text(sanitize_query(channel.title)).replace(";", ",")[:_MAX_CHANNEL_LENGTH].strip()
+        titles.append(f"@{channel.username} {title}" if channel.username else title)
+    known = f"Languages: {languages}. Channels: {'; '.join(titles) or 'none'}."
+    ask = f"Today: {question.asked_at:%Y-%m-%d}. {known}\nQuestion: {text}"
+    return Prompt(template.system, ask, template.shots)
 
 
 async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSession) -> Prompt:
@@ -306,18 +314,6 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
         if most == _MIN_PROMPT_LENGTH:
             raise GenerationFailed(_CONTEXT_TOO_SMALL)
         most = max(_MIN_PROMPT_LENGTH, min(most, len(candidate.ask)) - max(over // 2, _MIN_PROMPT_LENGTH))
-
-
-def _format_question(question: Question, around: KnownEntities, most: int) -> str:
-    text = escape_prompt_text(sanitize_query(question.text))[:most]
-    languages, titles = ", ".join(sorted(around.languages)) or question.lang, []
-    spoken = QuestionWords(text)
-    named = [c for c in around.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
-    for channel in sorted(named, key=lambda one: one.chat_id, reverse=True)[:_MAX_CHANNELS]:
-        title = escape_prompt_text(sanitize_query(channel.title)).replace(";", ",")[:_MAX_CHANNEL_LENGTH].strip()
-        titles.append(f"@{channel.username} {title}" if channel.username else title)
-    channels = "; ".join(titles) or "none"
-    return f"Today: {question.asked_at:%Y-%m-%d}. Languages: {languages}. Channels: {channels}.\nQuestion: {text}"
 
 
 PLAN_DECODING = DecodingParams(max_tokens=256, repeat_penalty=1.2)

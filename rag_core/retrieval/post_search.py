@@ -114,10 +114,8 @@ def select_snippet(text: str, spots: Sequence[Highlight], longest: int) -> tuple
         return 0, len(text)
     tried = spots[:_MAX_SNIPPET_STARTS]
 
-    def count_distinct(first: Highlight) -> int:
-        return len({spot.which for spot in tried if first.start <= spot.start and spot.end <= first.start + longest})
-
-    first = max(tried, key=count_distinct, default=Highlight(0, 0, 0))
+    within = {one: {s.which for s in tried if one.start <= s.start and s.end <= one.start + longest} for one in tried}
+    first = max(tried, key=lambda one: len(within[one]), default=Highlight(0, 0, 0))
     start = max(0, first.start - longest // _LEAD_FRACTION)
     if start:
         start = text.find(" ", start, first.start) + 1 or first.start

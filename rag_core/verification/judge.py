@@ -96,21 +96,18 @@ def regrade_draft(draft: Draft, odds: Sequence[float], calibration: JudgeCalibra
     if odds[best] < odds[0] + calibration.ahead:
         best = 0
     else:
-        draft = replace(draft, sentences=_put_first(draft.candidates[best], draft), certainty=Certainty.PROBABLE)
+        # the last sentences make room for it
+        first = draft.candidates[best]
+        others = (one for one in draft.sentences if not one.quotes(first.citations[:1]))
+        kept = [first, *others][: max(2, len(draft.sentences))]
+        while len(kept) > 1 and sum(len(one.text) for one in kept) > MAX_ANSWER_LENGTH:
+            del kept[-1]
+        draft = replace(draft, sentences=tuple(kept), certainty=Certainty.PROBABLE)
     likely = calibration.join(draft.covered, odds[best])
     draft = replace(draft, covered=likely, judged=odds[best])
     if draft.certainty is Certainty.SURE:
         return draft if likely >= calibration.sure else replace(draft, certainty=Certainty.PROBABLE)
     return replace(draft, sentences=(), certainty=Certainty.NONE) if likely < calibration.least else draft
-
-
-def _put_first(first: Sentence, draft: Draft) -> tuple[Sentence, ...]:
-    """Put a quote before the sentences of a draft; the last ones make room, the draft's first where it fits."""
-    others = [one for one in draft.sentences if not one.quotes(first.citations[:1])]
-    kept = [first, *others][: max(2, len(draft.sentences))]
-    while len(kept) > 1 and sum(len(one.text) for one in kept) > MAX_ANSWER_LENGTH:
-        del kept[-1]
-    return tuple(kept)
 
 
 async def _judge_candidates(

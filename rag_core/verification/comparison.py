@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from rag_core.dates.moments import Moment
-from rag_core.text.numbers import CURRENCIES, Number
+from rag_core.text.numbers import CURRENCIES, Number, join_digit_groups
 from rag_core.text.query_terms import expand_words, is_asking_word
 from rag_core.text.tokens import is_dictionary_word, measure_stem_similarity, read_word, stem
 from rag_core.verification.facts import (
@@ -67,6 +67,11 @@ def contains_value(claimed: Number, here: SentenceFacts) -> bool:
 
 _HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720
 _WEEK_DAYS = 7
+_BESIDE = 80  # characters of context around a weekday
+_CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
+_CLOSED_ON_WORDS = re.compile(
+    r"(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)|closed|shut)(?:\s+(?:по|в|во|on|at|every))?[\s:—–-]*$"
+)
 
 
 def find_moment_differences(
@@ -85,6 +90,9 @@ def find_moment_differences(
     bare = {v for one in post for n in one.numbers if not (n.unit or n.weak or _stem_noun(n)) for v in n.values}
     for moment in claim.moments:
         quoted, fields = claim.text[moment.start : moment.end], moment.fields()
+        if _is_closed_then(moment, claim, best):
+            yield True, f"{quoted} ≠ closed"
+            continue
         rivals = (
             one
             for one in unnamed
@@ -103,7 +111,22 @@ def find_moment_differences(
             rival = rival or next((one for one in here if one.weekday is not None), None)
             if rival is None:
                 continue
-        yield bool(rival), f"{quoted} ≠ {best.text[rival.start : rival.end]}" if rival else f"{quoted} is not there"
+        if rival:  # closed on Mondays says nothing of Sundays
+            yield not _is_closed_then(rival, claim, best), f"{quoted} ≠ {best.text[rival.start : rival.end]}"
+        else:
+            yield False, f"{quoted} is not there"
+
+
+def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -> bool:
+    """Check whether the sentence names this weekday only as closed while the claim does not."""
+    if moment.weekday is None or _CLOSED_WORDS.search(fold_text(claim.text)):
+        return False
+    same, low = [one for one in best.moments if one.weekday == moment.weekday], fold_text(best.text)
+    return bool(same) and all(
+        _CLOSED_WORDS.match(low[one.end : one.end + _BESIDE].lstrip(" -–—:"))
+        or _CLOSED_ON_WORDS.search(low, max(0, one.start - _BESIDE), one.start)
+        for one in same
+    )
 
 
 def _fields_agree(name: str, one: Moment, other: Moment) -> bool:
@@ -159,6 +182,75 @@ def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts) -> Itera
             yield f"{word.low} ≠ {other.low}"
 
 
+_PRONOUNS = frozenset(
+    "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
+)
+_PART_BREAK = re.compile(r"[,;()]")
+_CONTRAST_WORDS = frozenset({"а", "while", "whereas"})
+_BECOMING_VERBS = frozenset(
+    "стал стала стали станет является являются назначен назначена назначили избран избрана избрали выбран выбрана "
+    "became become becomes named appointed elected".split()
+)
+_AROUND = 10  # words searched for the nearest content words
+_MAX_ROLE_GAP = 2  # function words allowed between a role and its holder: "led by the"
+
+
+def find_role_difference(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> str:
+    """Find a name of the claim that the post lacks or has in another part, where its role has exactly one other name."""
+    if claim.denied:
+        return ""
+    parts: list[list[Word]] = [list(best.all_words[:1])]  # where another statement may begin
+    for before, word in pairwise(best.all_words):
+        if _PART_BREAK.search(best.text[before.end : word.start]) or word.low in _CONTRAST_WORDS:
+            parts.append([])
+        parts[-1].append(word)
+    capitals = {name.word.start for name in best.names}
+    strong = {name.word.start for name in best.names if not name.weak}
+    strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
+    # of each part the other names, adjoining words as one: start and end, and the words beside them
+    others: list[list[tuple[tuple[int, int], Vocabulary]]] = []
+    for part in parts:
+        others.append([])
+        for is_name, run in groupby(enumerate(part), key=lambda one: one[1].start in strong):
+            words = list(run) if is_name else []
+            for n, word in words:
+                if word.start in strange:
+                    around = part[max(0, n - _AROUND) : n + _AROUND + 1]
+                    span = words[0][1].start, words[-1][1].end
+                    others[-1].append((span, Vocabulary(_find_role_words(word, around))))
+    silent = any(word.low in _PRONOUNS for word in best.all_words)  # it may stand for the name
+    for name in claim.names:
+        roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
+        absent = not name.weak and not silent and not contains_name(name.word, post)
+        same = {(w.low, w.capital) for w in best.all_words.candidates(name.word) if is_same_name(name.word, w)}
+        at = [next((n for n, w in enumerate(part) if (w.low, w.capital) in same), None) for part in parts]
+        # start of the last part in which the name follows what the claim does not mention: "за кассу Морган"
+        latest = -1
+        for part, place in zip(parts, at, strict=True):
+            before_name = (word for word in part[: place or 0] if word.stem and word.start not in capitals)
+            latest = latest if all(map(claim.words.has, before_name)) else part[0].start
+        for n, part in enumerate(parts):
+            holders = {span for span, beside in others[n] if any(map(beside.has, roles))}
+            if at[n] is None and len(holders) == 1 and (absent or latest > part[-1].start):
+                return f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
+    return ""
+
+
+def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
+    """Nearest content words before and after a name; after a verb of becoming the role follows "becomes"."""
+    words = [w for w in words if w.low not in _BECOMING_VERBS]
+    at = next((n for n, other in enumerate(words) if other.start == word.start), None)
+    if at is None:  # "Named" is not a name
+        return []
+    before = [w for w in words[max(0, at - _MAX_ROLE_GAP - 1) : at][::-1] if w.stem][:1]
+    return before + [w for w in words[at + 1 : at + 2 + _MAX_ROLE_GAP] if w.stem][:1]
+
+
+_WORDS = re.compile(r"[^\W\d_]+")
+_DIGITS = re.compile(r"\d+")
+_CORRECTION = re.compile(
+    r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
+)
 _FALSE_REPLY = re.compile(
     r"\W*(?:но |but )?(?:это |все это |that is |that's |this is |it is |it's )?(?:неправда|не правда|не так|неверно|ложь|фейк|выдумка|not (?:true|so)|untrue|false|nonsense)(?=\s*(?:[.,;:!?…—–-]|$))"
 )
@@ -217,6 +309,22 @@ def find_explicit_denial(
 
 def _is_question(here: SentenceFacts) -> bool:
     return here.text.rstrip(' "»”)').endswith("?")
+
+
+def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find "X, not Y" or "X instead of Y" where Y is a number or a day of the claim."""
+    low = fold_text(claim.text)
+    if _CORRECTION.search(low):
+        return ""
+    values = [low[number.start : number.end] for number in claim.numbers]
+    values += [low[moment.start : moment.end] for moment in claim.moments]
+    digits = {digit for value in values for digit in _DIGITS.findall(join_digit_groups(value))}
+    weekdays = {stem(word) for value in values for word in value.split()} - {""}
+    for found in _CORRECTION.finditer(fold_text(here.text)):
+        after = join_digit_groups(found[1])
+        if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
+            return f"corrected: not {found[1].strip()}"
+    return ""
 
 
 def find_denied_word(claim: SentenceFacts, here: SentenceFacts) -> str:
@@ -416,6 +524,20 @@ class NumberedItems:
             if (not same or elsewhere) and (rival := self._find_rival(number)):
                 quoted = self._claim.text[number.start : number.end]
                 return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
+        return ""
+
+    def find_moment_elsewhere(self) -> str:
+        """Find a date or time of the claim that stands only at another thing, while the claim's thing has another."""
+        for moment in self._claim.moments:
+            same, others = list[int](), list[Moment]()
+            for one in self._here.moments:
+                equal = {value == one.fields()[name] for name, value in moment.fields().items() if name in one.fields()}
+                same += [one.start] if equal == {True} else []
+                others += [one] if equal == {False} else []
+            for other in others:
+                if other.start not in same and self._is_nearer(other.start, same):
+                    quoted = self._claim.text[moment.start : moment.end]
+                    return f"{quoted} ≠ {self._here.text[other.start : other.end]}"
         return ""
 
     def is_same_attribute(self) -> bool:

@@ -21,6 +21,7 @@ from rag_core.verification.comparison import (
     NumberedItems,
     contains_name,
     contains_value,
+    find_correction,
     find_denied_word,
     find_end,
     find_explicit_denial,
@@ -28,6 +29,7 @@ from rag_core.verification.comparison import (
     find_moment_differences,
     find_opposite_statements,
     find_opposite_words,
+    find_role_difference,
     find_unasserted,
     has_identifier,
     is_light,
@@ -47,8 +49,8 @@ from rag_core.verification.facts import (
 from rag_core.verification.things import find_other_thing
 
 # Shares of the claim's terms in a sentence and around it. It speaks of the claim's subject; for another value to
-# contradict the claim; for a later post to change what an earlier one of the channel said.
-_MIN_EXPLICIT, _MIN_ABOUT, _MIN_ABOUT_VALUE, _MIN_LEANING = 0.45, 0.55, 0.5, 0.3
+# contradict the claim; for a "not Y" to correct it; for a later post to change what an earlier one of the channel said.
+_MIN_EXPLICIT, _MIN_ABOUT, _MIN_ABOUT_VALUE, _MIN_CORRECTED, _MIN_LEANING = 0.45, 0.55, 0.5, 0.3, 0.3
 _MIN_OWN_SUPPORTING, _MIN_OWN = 0.3, 0.4  # share in the sentence itself: for support, and for another value
 _MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
@@ -199,6 +201,7 @@ def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: 
         found = [*([] if told else [items.find_difference(claim.values)]), *found]
     elif claim.dated:
         found = []
+    found.append(items.find_moment_elsewhere())
     said, words = ([word.low for word in one.all_words] for one in (here, facts))
     if any(said[at : at + len(words)] == words for at in range(len(said) - len(words) + 1)):
         found = []  # word for word: its values stand where the claim has them
@@ -226,16 +229,24 @@ def _read_sentence(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, pas
     if other := find_other_thing(claim.facts, seen.here, [*seen.around, claim.title]):
         return seen.read(Label.NOT_FOUND, other)
     following = post[n + 1] if n + 1 < len(post) else None
-    return _read_denial(claim, seen, following) or _read_doubt(claim, seen, following) or _read_support(claim, seen)
+    return (
+        _read_denial(claim, seen, following)
+        or _read_doubt(claim, seen, following)
+        or _read_gap(claim, seen, post)
+        or _read_support(claim, seen)
+    )
 
 
 def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
-    """Read that the claim is called false, or answered by no."""
+    """Read that the claim is called false, answered by no, or corrected."""
     close = seen.about >= _MIN_EXPLICIT and (
         seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
     )
     if close and (why := find_explicit_denial(claim.facts, seen.here, following, seen.denial)):
         return seen.read(Label.CONTRADICTED, why, bonus=1)
+    if why := find_correction(claim.facts, seen.here):
+        label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
+        return seen.read(label, why, Label.CONTRADICTED, bonus=1)
     return None
 
 
@@ -258,10 +269,19 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     return None
 
 
-def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
-    """Read support: the values, the predicate, the names and as many denials stand there, the subject in or around."""
+def _read_gap(claim: ClaimTerms, seen: _Comparison, post: Sequence[SentenceFacts]) -> _Reading | None:
+    """Read what the sentence lacks of the claim: a value, or the name that has its role."""
     if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
         return seen.read(Label.NOT_FOUND, _NO_VALUE)
+    if why := find_role_difference(claim.facts, seen.here, post):
+        names = {name.word.start for name in claim.facts.names}
+        role = claim.measure_share([pair for pair in claim.terms if pair[0].start not in names], [seen.here])
+        return seen.read(Label.CONTRADICTED if max(seen.about, role) >= _MIN_ABOUT else Label.NOT_FOUND, why)
+    return None
+
+
+def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
+    """Read support: the predicate, the names and as many denials are in the sentence, the subject in or around it."""
     long = any(mine.unit and max(mine.values) >= _LONG_VALUE for mine in claim.values)
     least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, seen.matched + long)
     stems = claim.facts.all_words.stems

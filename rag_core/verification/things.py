@@ -54,7 +54,7 @@ class _Place(NamedTuple):
     @property
     def is_attribute(self) -> bool:
         """Whether the word describes the one beside it: "школьный автобус", "урок гитары", "вход для гостей"."""
-        return self.side == -1 or self.adjoins
+        return self.side == -1 or (self.adjoins and _agrees(self.word, self.anchor))
 
     @property
     def is_distinction(self) -> bool:
@@ -78,7 +78,7 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
         known = any(_is_said(word, one) for one in around)
         for mine in _list_places(word, claim):
             for other in theirs:
-                if _is_replaced(mine, other, strictly=known):
+                if _is_replaced(mine, other, claim, strictly=known):
                     return f"{word.low} ≠ {other.word.low}"
     if spare and len(missing) == len(
         things
@@ -173,10 +173,10 @@ def _list_places(word: Word, facts: SentenceFacts) -> Iterator[_Place]:
             last, n = words[n], n + side
 
 
-def _is_replaced(mine: _Place, other: _Place, *, strictly: bool) -> bool:
+def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly: bool) -> bool:
     """Check whether two different words stand in the same place, beside the same word."""
     named, other_named = (place.word.capital and not place.word.opens for place in (mine, other))
-    if named != other_named:  # "бассейн" may be «Щука»
+    if _is_value(mine, claim) or named != other_named:  # "бассейн" may be «Щука»
         return False
     if mine.anchor.stem != other.anchor.stem:  # "по самбо тренируются" and "тренировки по дзюдо"
         alike = measure_stem_similarity(mine.anchor.stem, (other.anchor.stem,)) > 0
@@ -189,10 +189,29 @@ def _is_replaced(mine: _Place, other: _Place, *, strictly: bool) -> bool:
         return same_place if mine.word.low.isascii() else not cases.isdisjoint(others)
     if not strictly and mine.is_attribute and other.is_attribute:
         return True
-    if not same_place:
+    if not same_place or (mine.side == 1 and other.adjoins and not _agrees(other.word, other.anchor)):
         return False
     plain = not (named or other_named or mine.word.low.isascii() or other.word.low.isascii())
     return not plain or read_word(mine.word.low)[0].part == read_word(other.word.low)[0].part
+
+
+def _is_value(mine: _Place, claim: SentenceFacts) -> bool:
+    """Check for a name that the claim says of its thing, as who leads it; it is compared as a name."""
+    strong = {name.word.start for name in claim.names if not name.weak}
+    if mine.word.start not in strong:
+        return False
+    if is_predicate_verb(mine.anchor):
+        return True
+    beside = (one for one in claim.names if one.word is not mine.word)
+    full = any(-1 <= one.word.start - mine.word.end <= 1 or -1 <= mine.word.start - one.word.end <= 1 for one in beside)
+    return full and mine.anchor.start in strong
+
+
+def _agrees(word: Word, noun: Word) -> bool:
+    """Check that a Russian adjective before a noun has its number and case; any other word may describe it."""
+    readings = [reading for reading in read_word(word.low) if reading.part == "ADJF"]
+    forms = {(reading.number, reading.case) for reading in read_word(noun.low)}
+    return word.low.isascii() or not readings or any((one.number, one.case) in forms for one in readings)
 
 
 def _find_other_number(claim: SentenceFacts, here: SentenceFacts, around: Sequence[SentenceFacts]) -> str:

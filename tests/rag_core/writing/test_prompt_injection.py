@@ -60,7 +60,7 @@ TRICKS = {
     "formats": "{0} {question} %s ${obey} {{obey}} {0.__class__}",
 }
 
-_LEAST = {"plan": 2, "judge": 2, "reflect": 2, "react": 2}  # prompts of a stage
+_LEAST = {"judge": 2, "reflect": 2, "react": 2}  # prompts of a stage
 _MARKER = re.compile(
     r"^</?(?:post(?: \d{1,2})?|question|statement|draft|talk|step)(?: \| [^<>\n]*)?>$|^<now>[^<>\n]*</now>$", re.M
 )

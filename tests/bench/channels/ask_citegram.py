@@ -79,4 +79,7 @@ if __name__ == "__main__":
     parser.add_argument("data", type=Path)
     parser.add_argument("--models", type=Path)
     parser.add_argument("--writer", type=Path)
-    asyncio.run(serve(parser.parse_args()))
+    given = parser.parse_args()
+    if given.models and not given.models.is_dir():  # else words alone would be measured
+        parser.error(f"{given.models} is no folder of models: make demo pulls the embedder into data/models.")
+    asyncio.run(serve(given))

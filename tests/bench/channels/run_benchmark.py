@@ -114,8 +114,8 @@ def ask_by_command(request, template, timeout):
     given = {"question": request["question"], "asked_at": request["asked_at"], "reader": ",".join(request["reader"])}
     words = [re.sub(r"\{(question|asked_at|reader)\}", lambda m: given[m[1]], word) for word in shlex.split(template)]
     asked = json.dumps(request, ensure_ascii=False)
-    return subprocess.run(
-        words, input=asked, capture_output=True, text=True, encoding="utf-8", timeout=timeout, check=True
+    return subprocess.run(  # what it says of its errors is seen
+        words, input=asked, stdout=subprocess.PIPE, text=True, encoding="utf-8", timeout=timeout, check=True
     ).stdout
 
 

@@ -275,11 +275,6 @@ class HitFeatures(NamedTuple):
     likeness: float
     wanted: float
 
-    def weigh(self, weights: HitFeatures) -> float:
-        """Weighted sum."""
-        total: float = sum(map(mul, weights, self))
-        return total
-
 
 # Of the order, fitted as above, with `terms` raised until nothing was lost on XQuAD.
 ORDER_WEIGHTS = HitFeatures(score=1.0, terms=0.75, beginning=0.35, recency=1.15, likeness=0.43, wanted=0.4)
@@ -324,10 +319,10 @@ def rerank_by_features(
             wanted=wanted,
         )
         measured.append((place, features))
-    measured.sort(key=lambda hit: -hit[1].weigh(ORDER_WEIGHTS))
-    ordered, least = [], math.inf
+    measured.sort(key=lambda hit: -sum(map(mul, ORDER_WEIGHTS, hit[1])))
+    ordered, least = list[tuple[PassageRef, float]](), math.inf
     for place, features in measured:
-        least = min(least, features.weigh(_RELEVANCE))
+        least = min(least, sum(map(mul, _RELEVANCE, features)))
         ordered.append((place, least))
     ordered += [(place, least * score / top) for place, score in known[_MAX_MEASURED:]]
     return [(place, score / (ordered[0][1] or 1.0)) for place, score in ordered]

@@ -87,16 +87,12 @@ async def find_texts_by_band(
         # max() makes SQLite give the other columns of the same row
         rows = await archive.rows(
             f"SELECT {column} AS band, exact, chat_id, message_id, max(written) FROM copies "
-            f"WHERE {column} IN ({_make_placeholders(values)}) AND written BETWEEN ? AND ? GROUP BY {column}, exact",
+            f"WHERE {column} IN ({', '.join('?' * len(values))}) AND written BETWEEN ? AND ? GROUP BY {column}, exact",
             (*values, since, until),
         )
         for row in rows:
             texts.setdefault(row["band"], {})[row["exact"]] = PostKey(row["chat_id"], row["message_id"])
     return texts
-
-
-def _make_placeholders(values: Collection[object]) -> str:
-    return ", ".join("?" * len(values))
 
 
 async def save_copies(
@@ -120,7 +116,7 @@ async def save_copies(
             return False
         await connection.executemany("DELETE FROM copies WHERE chat_id = ? AND message_id = ?", gone)
         await connection.executemany(
-            f"INSERT INTO copies ({', '.join(columns)}) VALUES ({_make_placeholders(columns)})",
+            f"INSERT INTO copies ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
             [(*row.key, row.seq, row.written, row.today, row.exact, *(row.bands or none)) for row in rows],
         )
         await connection.executemany(  # no pair for a text whose last post this batch deleted
@@ -169,7 +165,7 @@ async def fetch_copies(
         for row in rows
     ]
     texts = sorted({one.exact for one in held if one.linked})
-    linked = f"SELECT one, other FROM near_texts WHERE one IN ({_make_placeholders(texts)})"
+    linked = f"SELECT one, other FROM near_texts WHERE one IN ({', '.join('?' * len(texts))})"
     pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []
     copies: dict[PostKey, PostCopies] = {}
     for number, family in enumerate(_group_families(held, pairs)):

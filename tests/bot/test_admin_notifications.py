@@ -17,7 +17,7 @@ from bot import access, admin_notifications, jobs
 from bot.admin_notifications import AdminNotifier, notify_of_errors
 from bot.settings import BotSettings, Settings
 from bot.telegram.session import TelegramSession
-from ingest.outages import ErrorsLogged, GapsFound, IndexesRepaired, JobFailing
+from ingest.outages import GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import questions
 from rag_core.storage.channel_history import Gap
 from rag_core.types import Channel
@@ -95,7 +95,6 @@ class Admins:
         self._bell = asyncio.Event()
 
     async def __call__(self, notice):
-        assert isinstance(notice, ErrorsLogged)
         self.heard.append(notice.lines)
         self._bell.set()
         return self.reached

@@ -16,7 +16,7 @@ from rag_core import RagSettings, open_engine
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.storage import channels, index_state, posts
+from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
 
@@ -118,17 +118,6 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
     assert bot.found("zeppelin") == [20_000, 20_001]
 
 
-async def test_a_channel_is_rebuilt_in_what_is_searched(bot):
-    bot.rag.lexical.replace([PostKey(KILN, 1)], ())
-    assert bot.found("glazes") == []
-    await bot.keep(post(20_000, "A zeppelin."))
-    assert (await bot.reindexing.start(KILN)).chat_id == KILN
-    ended = await bot.ended()
-    assert (ended.state, ended.done) == ("done", 1)
-    assert (bot.found("glazes"), bot.found("zeppelin")) == ([1], [20_000])
-    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
-
-
 async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_index_as_it_was(bot):
     old, before = bot.rag.lexical._now, (get_lexical_folder(bot.rag.archive.folder) / "current.json").read_text()
     with hold_rebuild(bot.rag.archive.folder):
@@ -173,12 +162,6 @@ async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_hav
     assert bot.found("glazes") == []
 
 
-async def test_a_channel_nobody_knows_is_refused(bot):
-    with pytest.raises(RebuildRefused, match="There is no channel with the id -7"):
-        await bot.reindexing.start(-7)
-    assert await index_state.find_running_rebuild(bot.rag.archive) is None
-
-
 async def test_who_asked_may_leave(bot):
     asking = asyncio.create_task(bot.reindexing.start())
     await asyncio.sleep(0)
@@ -188,37 +171,6 @@ async def test_who_asked_may_leave(bot):
     pairs = [pair async for pair in bot.reindexing.progress()]
     assert pairs[-1] == (BOATS, BOATS)
     assert pairs == sorted(pairs)
-
-
-async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot):
-    with hold_rebuild(bot.rag.archive.folder):
-        await bot.reindexing.start()
-        following = asyncio.create_task(bot.ended())
-        await asyncio.sleep(0.1)
-        await bot.reindexing.stop()
-        assert (await asyncio.wait_for(following, 30)).state == "running"
-    assert await bot.state() == "running"
-    again = RebuildRunner(bot.rag.archive, bot.indexer)
-    assert await again.resume() is not None
-    assert [state async for state in again.states()][-1].state == "done"
-    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
-    assert await RebuildRunner(bot.rag.archive, bot.indexer).resume() is None
-
-
-async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot):
-    old, folder = bot.rag.lexical._now, get_lexical_folder(bot.rag.archive.folder)
-    shutil.rmtree(folder)
-    folder.write_text("in the way")
-    await bot.reindexing.start()
-    ended = await bot.ended()
-    assert (ended.state, await bot.state()) == ("failed", "failed")
-    assert ended.reason.startswith("The index cannot be written to disk (")
-    assert ended.reason.endswith("): free some space.")
-    assert bot.rag.lexical._now is old
-    assert bot.found("glazes") == [1]
-    with pytest.raises(RebuildRefused, match="free some space"):
-        assert [pair async for pair in bot.reindexing.progress()]
-    assert not get_next_index_folder(bot.rag.archive.folder).exists()
 
 
 async def test_after_an_end_that_could_not_be_kept_another_may_begin(bot, caplog):

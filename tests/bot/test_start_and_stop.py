@@ -1,25 +1,15 @@
 """Start and stop of the bot: settings that cannot work, one owner of the folder, signals."""
 
 import asyncio
-import os
 
 import pytest
 from driver import OTTO
 
 from bot.app import run_bot
-from bot.data_folder import lock_data_folder
 from bot.settings import Settings
-from rag_core.errors import ArchiveUnavailable, SettingsWrong
+from rag_core.errors import SettingsWrong
 
 FERRY = "When does the ferry to Owl Island leave?"
-
-
-async def test_the_folder_has_one_owner(sandbox, live, home):
-    async with live():
-        with pytest.raises(ArchiveUnavailable, match=f"process {os.getpid()}.*stop it first"), lock_data_folder(home):
-            pass
-    with lock_data_folder(home):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from rag_core import RagSettings, open_engine
 
 async def change_embedder(settings):
     async with open_engine(RagSettings.model_validate_json(settings), language=False) as rag:
-        assert rag.dense
         change = EmbedderChange(rag, DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder))
         print("open", flush=True)
         await change.run()

@@ -13,7 +13,6 @@ from rag_core.errors import ModelLeftAlone, ModelTooSlow, StageTimeout
 from rag_core.llm import openai_client
 from rag_core.llm.openai_client import RemoteModel
 from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates
-from rag_core.llm.turns import TimedSession
 from rag_core.planning.plan import make_plan
 from rag_core.run import MODEL_STAGES, Budgets, Run, Stage
 from rag_core.settings import LlmSettings
@@ -135,7 +134,6 @@ async def test_where_no_rates_are_known_nothing_is_left_out():
     model = FakeLlm("x")
     run = Run(Budgets(judge=0.5), "direct")
     async with run.stage(Stage.JUDGE), run.open_session(model, 1) as session:
-        assert isinstance(session, TimedSession)
         assert await session.require_time([Prompt("", "x" * 10**6)], 10**6) == 10**6
 
 

@@ -369,7 +369,6 @@ async def described_channels(rag):
     for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting"):
         shown.append(repr((await render_profile(said, readable, viewer, rag, words, UTC)).as_kwargs()))
     pinned = await answer_from_pin(Question(PINNED, "en", NOW, viewer), rag)
-    assert pinned
     cited = await visible_posts.fetch_posts(rag.archive, pinned.list_named_posts())
     rich = build_rich_message(render_answer(pinned, cited, RenderContext(words, UTC)))
     return [*shown, repr(replace(pinned, trace_id="")), repr(rich)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vector_store import VectorPoint
 from rag_core.index.vectors_edge import EdgeVectorStore, open_vector_store
 from rag_core.types import PassageRef, PostKey
 
@@ -46,7 +46,6 @@ async def open_store(folder):
 
 def get_engine(vectors):
     """The embedded engine behind a store."""
-    assert isinstance(vectors, VectorStore)
     assert isinstance(vectors._opened, EdgeVectorStore)
     return vectors._opened
 

@@ -9,7 +9,7 @@ from bot.cli import doctor
 from bot.cli import models as models_command
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import MODELS, HubSource, find_models
+from rag_core.models.catalog import MODELS, find_models
 
 
 @pytest.fixture
@@ -29,7 +29,6 @@ async def run_models(settings, *words):
 def stick(tmp_path):
     """A folder with the files of the default embedder."""
     (row,) = find_models("multilingual-e5-small")
-    assert isinstance(row.source, HubSource)
     for file in row.source.files:
         place = tmp_path / "stick" / row.source.repo / file.path
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,6 @@ async def test_a_refusal_on_the_terminal_names_whose_words_were_nearest(library,
     await library.keep(post)
     question = "Who bought both zeppelins at the auction yesterday, and for how much money?"
     found = await TerminalAnswerer(library.rag, UTC).ask(question, trace=False)
-    assert found
     assert found["answer"]["refused"]
     assert "Owl Gazette, forwarded by Harbour News" in format_answer_text(found, get_translator("en"), UTC)
 

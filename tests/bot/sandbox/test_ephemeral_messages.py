@@ -71,7 +71,6 @@ async def test_a_bot_without_rights_answers_what_a_member_did_within_fifteen_sec
     sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
     asked = await sandbox.say(RITA, "/why", chat_id=GROUP)
     (update,) = await bot.get_updates()
-    assert update.message
     assert (update.message.message_id, update.message.ephemeral_message_id) == (0, 1)
     assert is_message_visible(get_message_key(asked), RITA) and not is_message_visible(get_message_key(asked), OTTO)
     reply = ReplyParameters(ephemeral_message_id=1, allow_sending_without_reply=None)

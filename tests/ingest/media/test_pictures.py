@@ -109,12 +109,6 @@ def test_cells_of_a_timetable_are_read_with_their_headers(tmp_path):
 
 
 @needs_tesseract
-def test_far_cells_stay_with_their_row(tmp_path):
-    rows = [["Понедельник", "закрыто"], ["Вторник", "18:30"], ["Пятница", "20:00 и 22:00"], ["Суббота", "19:00"]]
-    assert read(draw_cells(rows, (60, 700), size=34), tmp_path) == [" ".join(row) for row in rows]
-
-
-@needs_tesseract
 def test_a_table_with_rules_is_read(tmp_path):
     rows = [["Время", "Понедельник", "Среда"], ["9:00", "Йога", "Плавание"], ["18:30", "Бокс", "Йога"]]
     picture = draw_cells(rows, (60, 300, 640))

@@ -4,8 +4,7 @@ import pytest
 
 from ingest.copies import CopyIndexer
 from rag_core.context.evidence import gather_evidence
-from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import near_duplicates, posts
+from rag_core.storage import posts
 from rag_core.types import Hit, Origin, Passage, PostKey, Viewer
 
 BRIDGE = "The drawbridge over the canal closes at midnight and opens again at six."
@@ -141,19 +140,6 @@ async def test_parts_of_a_long_post_stay_apart(library, make_post):
         (kept[0].key, 0, 0, text[:cut]),
         (kept[0].key, 1, cut + 2, text[cut + 2 :]),
     ]
-
-
-async def test_an_archive_that_cannot_say_which_are_copies_is_a_shortfall(library, make_post, monkeypatch):
-    first = make_post(50, BRIDGE, chat=library.harbour, days=1)
-    await keep(library, first, make_post(51, BRIDGE, chat=library.kiln, days=2))
-
-    async def down(*_):
-        raise ArchiveUnavailable("The disk is gone.")
-
-    monkeypatch.setattr(near_duplicates, "fetch_copies", down)
-    answer = await library.ask("When does the drawbridge over the canal close?")
-    assert answer.posts() == (first.key,)
-    assert [shortfall.stage for shortfall in answer.shortfalls] == ["copies"]
 
 
 async def test_a_removed_post_is_no_copy_at_once(library, make_post):

@@ -8,7 +8,7 @@ import pytest
 
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
-from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
+from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 
@@ -169,23 +169,6 @@ def test_since_is_inclusive_and_until_exclusive(index):
     found = SearchFilter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4))
     assert sorted(numbers(index, "cat", only=found)) == [2, 3]
     assert [p.key.message_id for p in index.all_of(found)] == [2, 3]
-
-
-def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them(index):
-    index.replace((), [entry(n, "cat", "cat", "cat") for n in range(100)])
-    index.replace((), [entry(n, "cat", "and", "dog", chat=-2, date=DAY.replace(day=1 + n)) for n in range(5)])
-    keys = PostKeySet.of([PostKey(-1, 30), PostKey(-2, 1), PostKey(-2, 3), PostKey(-2, 99), PostKey(-9, 1)])
-    both = frozenset({-1, -2})
-    assert sorted(tuple(place.key) for place, _ in index.search(["cat"], SearchFilter(both, keys=keys), n=3)) == [
-        (-2, 1), (-2, 3), (-1, 30),
-    ]  # fmt: skip
-    assert sorted(numbers(index, "cat", only=SearchFilter(frozenset({-2}), keys=keys))) == [1, 3]
-    assert numbers(index, "cat", only=SearchFilter(both, since=DAY.replace(day=3), keys=keys)) == [3]
-    assert numbers(index, "cat", only=SearchFilter(both, keys=PostKeySet({}))) == []
-    assert [place.key.message_id for place in index.all_of(SearchFilter(both, keys=keys))] == [30, 1, 3]
-    assert [place.key.message_id for place in index.matching(["dog"], SearchFilter(both, keys=keys))] == [1, 3]
-    assert not index.known("dog", SearchFilter(both, keys=PostKeySet.of([PostKey(-1, 30)])))
-    assert index.known("dog", SearchFilter(both, keys=keys))
 
 
 def test_weights_are_greatest_for_what_was_never_seen_and_a_score_grows_with_rarity(index):

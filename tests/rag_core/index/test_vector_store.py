@@ -4,7 +4,6 @@ import asyncio
 import os
 import secrets
 from contextlib import suppress
-from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -115,19 +114,6 @@ async def test_nearer_vectors_of_a_private_channel_never_push_the_allowed_one_ou
     assert await near(store, 1, 0, only=SearchFilter(frozenset({-9}))) == []
 
 
-async def test_since_is_inclusive_and_until_exclusive(store):
-    await store.upsert([point(day, 1, day, date=DAY.replace(day=day)) for day in (1, 2, 3, 4)])
-    only = SearchFilter(frozenset({-1}), DAY.replace(day=2), DAY.replace(day=4))
-    assert sorted(await near(store, 1, 0, only=only)) == [2, 3]
-    assert sorted(await near(store, 1, 0, only=SearchFilter(frozenset({-1}), since=DAY.replace(day=3)))) == [3, 4]
-    just_after = SearchFilter(frozenset({-1}), until=DAY.replace(day=2) + timedelta(microseconds=1))
-    assert sorted(await near(store, 1, 0, only=just_after)) == [1, 2]
-    keys = PostKeySet.of(PostKey(-1, n) for n in (1, 2, 4))
-    assert await near(store, 1, 0, only=SearchFilter(ALL.channels, DAY.replace(day=2), keys=keys)) == [2, 4]
-    await store.upsert([point(4, 1, 4, date=DAY.replace(day=4), lang="en")])
-    assert await near(store, 1, 0, only=SearchFilter(ALL.channels, DAY.replace(day=2), keys=keys), lang="en") == [4]
-
-
 async def test_stored_vectors_come_back_at_length_one(store):
     await store.upsert([point(1, 3, 4), point(2, 0, -2)])
     places = [PassageRef(PostKey(-1, n), 0, 0, 10) for n in (2, 1, 9)]
@@ -183,21 +169,6 @@ async def test_a_store_made_for_another_model_says_so_and_stays_as_it_is(opening
         await opening(model, dimension)
     again = await opening()
     assert (again.identity, await again.count()) == (identity, 1)
-
-
-async def test_single_posts_may_be_named_channel_by_channel(store):
-    await store.upsert(
-        [point(n, 1, n / 100, chat=chat, part=part) for n in range(50) for chat in (-1, -2) for part in (0, 1)]
-    )
-    keys = PostKeySet.of([PostKey(-1, 30), PostKey(-1, 40), PostKey(-2, 20), PostKey(-2, 999), PostKey(-9, 1)])
-    hits = await store.search(np.array([1, 0], np.float32), SearchFilter(ALL.channels, keys=keys), 5)
-    found = [(place.key.chat_id, place.key.message_id, place.part) for place, _ in hits]
-    assert found[:4] == [(-2, 20, 0), (-2, 20, 1), (-1, 30, 0), (-1, 30, 1)]
-    assert found[4][:2] == (-1, 40)
-    # a channel that may not be read stays closed, whatever is named
-    assert await near(store, 1, 0, only=SearchFilter(frozenset({-1}), keys=keys)) == [30, 30, 40, 40]
-    assert await near(store, 1, 0, only=SearchFilter(ALL.channels, keys=PostKeySet({}))) == []
-    assert await near(store, 1, 0, only=SearchFilter(frozenset({-7}), keys=keys)) == []
 
 
 async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(store, monkeypatch):

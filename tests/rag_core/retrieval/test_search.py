@@ -5,9 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from faulty_indexes import BrokenLexical, Meaning, with_meaning
+from faulty_indexes import Meaning, with_meaning
 
-from rag_core.errors import IndexUnavailable
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.aggregate import MentionTerm, find_mentions
 from rag_core.retrieval.search import append_expansion_hits, extract_expansion_names, resolve_filter, search_passages
@@ -140,32 +139,6 @@ async def test_a_post_of_a_channel_without_a_name_is_found(library, make_post):
     assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
     await channels.save_channel(library.rag.archive, Channel(-5, "Airfield"))
     assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
-
-
-@pytest.mark.parametrize(("trouble", "lack"), [({"pause": 5.0}, "dense-late"), ({"fails": "search"}, "dense")])
-async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(library, trouble, lack):
-    with_meaning(library, Meaning(**trouble), search=0.1)
-    answer = await library.ask("What does the lighthouse museum show?")
-    assert answer.posts() == (PostKey(library.harbour, 3),)
-    assert [shortfall.stage for shortfall in answer.shortfalls] == [lack]
-
-
-async def test_without_the_lexical_leg_the_dense_one_finds_and_that_is_said(library):
-    with_meaning(library, Meaning(PassageRef(PostKey(library.harbour, 3), 0, 0, 58), pause=0.05))
-    library.rag = replace(library.rag, lexical=BrokenLexical())
-    question = library.question("What does the lighthouse museum show on Fridays?")
-    run = Run(library.rag.budgets, "direct")
-    hits = await search_passages(plan_by_rules(question), question, library.rag, run)
-    assert [hit.passage.key.message_id for hit in hits] == [3]
-    assert "lexical" in {shortfall.stage for shortfall in run.shortfalls}
-
-
-@pytest.mark.parametrize("meaning", [Meaning(fails="search"), Meaning()])
-async def test_when_no_leg_finds_anything_and_one_is_down_that_is_no_nothing_found(library, meaning):
-    with_meaning(library, meaning)
-    library.rag = replace(library.rag, lexical=BrokenLexical())
-    with pytest.raises(IndexUnavailable):
-        await library.ask("What does the lighthouse museum show?")
 
 
 async def test_both_legs_are_asked_for_what_the_viewer_may_read(library):

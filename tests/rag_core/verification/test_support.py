@@ -194,18 +194,6 @@ async def test_a_sentence_keeps_the_quotes_that_stand_in_posts_of_the_asker_word
         assert await kept(library, wrong, right) == (Sentence("said", (right,)),)
 
 
-@pytest.mark.parametrize("change", ["edited", "deleted"])
-async def test_what_changed_between_search_and_citing_is_dropped(library, change):
-    key = PostKey(library.harbour, 2)
-    if change == "deleted":
-        await library.erase(key, index=False)
-    else:
-        (post,) = (await visible_posts.fetch_posts(library.rag.archive, [key])).values()
-        later = replace(post, text="Fresh herring is sold on the quay.", edited=post.date.replace(year=2026))
-        await library.keep(later, index=False)
-    assert await kept(library, cited(library.harbour, 2, "mackerel", 6)) == ()
-
-
 async def test_the_nearest_posts_are_looked_at_again_too(library, make_post):
     def passage(number, text, chat=library.harbour):
         return Passage(PostKey(chat, number), 0, "", text, 0, len(text), DAY)

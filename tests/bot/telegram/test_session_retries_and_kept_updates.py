@@ -10,6 +10,7 @@ from driver import HARBOUR, OTTO
 
 from bot.telegram.session import RetryMiddleware, TelegramSession
 from bot.telegram.updates import InboxMiddleware
+from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import raw_updates
 
 
@@ -38,6 +39,21 @@ async def test_an_update_that_cannot_be_read_is_kept_apart_and_the_others_go_on(
     assert "brand_new_kind" in errors[0]
     assert "forward_origin" in errors[1]
     assert not any("private words" in error for error in errors)
+
+
+async def test_a_batch_that_cannot_be_kept_is_not_confirmed(sandbox, bot, archive, monkeypatch):
+    await sandbox.say(OTTO, "do not lose me")
+
+    async def disk_full(*_):
+        raise ArchiveUnavailable("The disk is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(raw_updates, "save_updates", disk_full)
+        with pytest.raises(ArchiveUnavailable):
+            await bot.get_updates()
+    (again,) = await bot.get_updates()
+    assert again.message and again.message.text == "do not lose me"
+    assert (await raw_updates.count_updates_by_state(archive))["pending"] == 1
 
 
 async def test_a_wait_that_telegram_asks_for_is_kept(sandbox, bot):

@@ -18,6 +18,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotF
 from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError, validate_token
 
+from bot import middlewares
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_notifications import AdminNotifier, notify_of_errors
 from bot.app_context import AppContext
@@ -47,13 +48,6 @@ from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, repeat_job, run_jobs
 from bot.logs import throttle_polling_errors
 from bot.media import open_media_reader
-from bot.middlewares import (
-    AdminsOnlyMiddleware,
-    AskerOnlyMiddleware,
-    DeduplicationMiddleware,
-    LanguageMiddleware,
-    RateLimitMiddleware,
-)
 from bot.monitoring import monitor_bot
 from bot.notifications import AnswerUpdater, WatchNotifier, run_digests
 from bot.settings import BotSettings, Settings
@@ -93,7 +87,7 @@ _HANDLERS = (
 )  # fmt: skip
 
 
-def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
+def build_dispatcher(context: AppContext, once: middlewares.DeduplicationMiddleware) -> Dispatcher:
     """Build a dispatcher with all handlers, in the order in which they are tried, and what they share."""
     dispatcher = Dispatcher(
         context=context,
@@ -107,11 +101,11 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         disable_fsm=True,
     )
     dispatcher.update.outer_middleware(once)
-    dispatcher.update.outer_middleware(LanguageMiddleware())
+    dispatcher.update.outer_middleware(middlewares.LanguageMiddleware())
     for observer in (dispatcher.message, dispatcher.callback_query):
-        observer.outer_middleware(RateLimitMiddleware())
-        observer.middleware(AskerOnlyMiddleware())
-        observer.middleware(AdminsOnlyMiddleware())
+        observer.outer_middleware(middlewares.RateLimitMiddleware())
+        observer.middleware(middlewares.AskerOnlyMiddleware())
+        observer.middleware(middlewares.AdminsOnlyMiddleware())
     for module in _HANDLERS:  # copied: a router belongs to one dispatcher, and a process may run several bots
         for name, observer in module.router.observers.items():
             dispatcher.observers[name].handlers += observer.handlers
@@ -184,7 +178,7 @@ async def run_bot(
         context = monitoring.context = AppContext(
             settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions, history
         )
-        deduplication = DeduplicationMiddleware(rag.archive)
+        deduplication = middlewares.DeduplicationMiddleware(rag.archive)
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication, inbox))
         notify = AdminNotifier(bot, context)
         maintenance = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify)
@@ -253,7 +247,7 @@ def _serve_programs(context: AppContext) -> AbstractAsyncContextManager[None]:
 
 @asynccontextmanager
 async def _run_workers(
-    bot: Bot, context: AppContext, deduplication: DeduplicationMiddleware, inbox: InboxMiddleware
+    bot: Bot, context: AppContext, deduplication: middlewares.DeduplicationMiddleware, inbox: InboxMiddleware
 ) -> AsyncIterator[Dispatcher]:
     """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
     dispatcher = build_dispatcher(context, deduplication)

@@ -16,16 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from aiogram import Bot
-from aiogram.exceptions import (
-    ClientDecodeError,
-    TelegramAPIError,
-    TelegramBadRequest,
-    TelegramEntityTooLarge,
-    TelegramForbiddenError,
-    TelegramMigrateToChat,
-    TelegramNotFound,
-)
+from aiogram import Bot, exceptions
 from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
@@ -127,11 +118,11 @@ class WatchNotifier:
                     await self._send_of_watch(watch, now)
         except SendingRefused:  # what may be sent is looked at again the next time
             return
-        except TelegramForbiddenError:
+        except exceptions.TelegramForbiddenError:
             await subscriptions.mark_chat_blocked(self._archive, chat_id, blocked=True)
-        except TelegramMigrateToChat as exc:
+        except exceptions.TelegramMigrateToChat as exc:
             await move_group_settings(self._context, chat_id, exc.migrate_to_chat_id)
-        except (TelegramAPIError, ClientDecodeError) as exc:
+        except (exceptions.TelegramAPIError, exceptions.ClientDecodeError) as exc:
             self._context.indexing.job_log.record_failure(_WATCH_JOB, f"A notice was not sent: {type(exc).__name__}.")
 
     async def _send_of_watch(self, watch: Watch, now: datetime) -> None:
@@ -191,7 +182,7 @@ class WatchNotifier:
         try:
             with send_in_background():
                 await view.send(partial(self._bot.send_message, watch.chat_id), reader, self._context.admins)
-        except (TelegramBadRequest, TelegramNotFound, TelegramEntityTooLarge):
+        except (exceptions.TelegramBadRequest, exceptions.TelegramNotFound, exceptions.TelegramEntityTooLarge):
             if get_backoff(self._bot).was_refused_before(watch.chat_id):  # it may be this notice that is refused
                 await subscriptions.mark_hits(self._archive, [hit], "closed")
             raise
@@ -266,11 +257,11 @@ async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) 
     try:
         with send_in_background():
             sent_at = await send_digest(bot, context, plan, since, now, wait=True)
-    except TelegramForbiddenError:  # the bot was blocked or removed
+    except exceptions.TelegramForbiddenError:  # the bot was blocked or removed
         await subscriptions.delete_digest_plan(archive, plan.chat_id)
-    except TelegramMigrateToChat as exc:
+    except exceptions.TelegramMigrateToChat as exc:
         await move_group_settings(context, plan.chat_id, exc.migrate_to_chat_id)
-    except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
+    except (SendingRefused, exceptions.TelegramAPIError, exceptions.ClientDecodeError) as exc:
         context.indexing.job_log.record_failure(_DIGEST_JOB, f"A digest was not sent: {type(exc).__name__}.")
         if isinstance(exc, RecheckUnavailable):  # Telegram's refusals have pauses of their own
             await subscriptions.reschedule_digest(archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
@@ -393,7 +384,7 @@ class AnswerUpdater:
                     continue
                 except ContentWithdrawn:  # changed again meanwhile
                     again = now + _DEBOUNCE_SECONDS
-                except (TelegramAPIError, ClientDecodeError, RecheckUnavailable) as exc:
+                except (exceptions.TelegramAPIError, exceptions.ClientDecodeError, RecheckUnavailable) as exc:
                     self._context.indexing.job_log.record_failure(
                         _ANSWER_JOB, f"An answer was not updated: {type(exc).__name__}."
                     )

@@ -14,16 +14,8 @@ from bot.settings import Settings
 from rag_core.llm.local import measure_free_memory
 from rag_core.llm.protocol import TokenRates
 from rag_core.llm.rates import estimate_stages, judges_only, load_rates, recommend_writer
-from rag_core.models.active_models import (
-    MODEL_USES,
-    ModelSwitch,
-    choose_model_for_next_start,
-    find_embedder_offer,
-    find_live_model,
-    get_models_folder,
-    is_gguf_path,
-    list_models_in_use,
-)
+from rag_core.models import active_models
+from rag_core.models.active_models import ModelSwitch, get_models_folder, is_gguf_path, list_models_in_use
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present, measure_folder_size
@@ -47,7 +39,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     use = what.add_parser("use", help="use another model from now on; a bot that runs changes over at once")
     use.add_argument("name", metavar="NAME|PATH", help="a pulled model, a .gguf file, auto, or none")
     use.add_argument(
-        "--for", dest="wanted", choices=tuple(MODEL_USES), default="", help="for what (default: what it is for)"
+        "--for",
+        dest="wanted",
+        choices=tuple(active_models.MODEL_USES),
+        default="",
+        help="for what (default: what it is for)",
     )
     parser.set_defaults(run=run)
 
@@ -58,8 +54,8 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     choices, live, offer = dict[str, str](), "", None
     if (settings.data.dir / ARCHIVE_FILE).exists():  # looking must not create one
         async with open_archive(settings.data.dir) as archive:
-            choices, live = await load_choices(archive), await find_live_model(archive)
-            offer = await find_embedder_offer(settings.rag(), archive)
+            choices, live = await load_choices(archive), await active_models.find_live_model(archive)
+            offer = await active_models.find_embedder_offer(settings.rag(), archive)
     if args.what == "list":
         used = list_models_in_use(settings.rag(), choices, live)
         for line in await asyncio.to_thread(
@@ -75,7 +71,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
                 switch = await owner.use(name, args.wanted)
             else:
                 async with open_archive(settings.data.dir) as archive:
-                    switch = await choose_model_for_next_start(settings.rag(), archive, name, args.wanted)
+                    switch = await active_models.choose_model_for_next_start(settings.rag(), archive, name, args.wanted)
         print(_describe_use(switch))
     else:
         rows = find_models(args.name)

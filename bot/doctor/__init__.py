@@ -21,13 +21,7 @@ from bot.logs import collect_secrets
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory
-from rag_core.models.active_models import (
-    find_embedder_offer,
-    find_live_model,
-    get_models_folder,
-    is_gguf_path,
-    list_models_in_use,
-)
+from rag_core.models import active_models
 from rag_core.models.catalog import MODELS
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
 from rag_core.processes import format_install_command
@@ -154,11 +148,11 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
     if case.archive is None:
         return
     rag_settings = case.settings.rag()
-    live = await find_live_model(case.archive)
-    used = list_models_in_use(rag_settings, await load_choices(case.archive), live)
+    live = await active_models.find_live_model(case.archive)
+    used = active_models.list_models_in_use(rag_settings, await load_choices(case.archive), live)
     for name in dict.fromkeys(used.values()):
         try:
-            need = await asyncio.to_thread(_check_model_files, name, get_models_folder(rag_settings))
+            need = await asyncio.to_thread(_check_model_files, name, active_models.get_models_folder(rag_settings))
         except ModelUnavailable as exc:
             yield Finding(False, exc.reason)
             continue
@@ -173,7 +167,7 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
             )
         else:
             yield Finding(True, f"{name}: its files are what they were when they came")
-    if offer := await find_embedder_offer(rag_settings, case.archive):
+    if offer := await active_models.find_embedder_offer(rag_settings, case.archive):
         yield Finding(None, str(offer))
 
 
@@ -182,7 +176,7 @@ def _check_model_files(name: str, folder: Path) -> int | None:
 
     Raises ModelUnavailable.
     """
-    if is_gguf_path(name):
+    if active_models.is_gguf_path(name):
         check_gguf_file(Path(name).expanduser())
         return estimate_memory(Path(name).expanduser().stat().st_size)
     row = next((row for row in MODELS if row.name == name), None)

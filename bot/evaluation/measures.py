@@ -52,15 +52,8 @@ from rag_core.conversation.small_talk import detect_talk, strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused, StageTimeout, translate_errors
 from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, LlmSession
-from rag_core.planning.llm_planner import (
-    KnownEntities,
-    SearchPlan,
-    ShortPlan,
-    parse_proposal,
-    parse_short_plan,
-    parse_strictly,
-    plan_by_model,
-)
+from rag_core.planning import llm_planner
+from rag_core.planning.llm_planner import KnownEntities, SearchPlan, ShortPlan
 from rag_core.planning.plan import make_plan, plan_by_rules
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.recipe_steps import search_and_extract
@@ -365,12 +358,12 @@ class PlanRow:
     def valid(self) -> bool:
         """Whether the reply is complete, strict JSON, a plan, and keeps enough queries after the rules."""
         form, text = ShortPlan if self.short else SearchPlan, self.reply.text if self.reply else ""
-        return self.ended and parse_strictly(form, text) is not None and self.queries >= MIN_QUERIES
+        return self.ended and llm_planner.parse_strictly(form, text) is not None and self.queries >= MIN_QUERIES
 
     @property
     def usable(self) -> bool:
         """Whether at least one query of the model is complete."""
-        parse = parse_short_plan if self.short else parse_proposal
+        parse = llm_planner.parse_short_plan if self.short else llm_planner.parse_proposal
         return self.reply is not None and bool(parse(self.reply.text).queries)
 
 
@@ -420,7 +413,7 @@ async def measure_plan(
     if not by_rules.queries:
         return None
     run, model, started = Run(budgets, "plans"), ReplyRecorder(planner), time.perf_counter()
-    plan = await plan_by_model(question, by_rules, around, cast(LanguageModel, model), run, short=short)
+    plan = await llm_planner.plan_by_model(question, by_rules, around, cast(LanguageModel, model), run, short=short)
     took, replies = (time.perf_counter() - started) * 1000, model.replies
     return PlanRow(
         lang=question.lang,

@@ -28,19 +28,10 @@ from bot.i18n import Translator, get_translator
 from bot.jobs import HistoryService
 from bot.middlewares import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.telegram.recheck import ShownContent, View
-from bot.views import channel_card
+from bot.views import channel_card, keyboards
 from bot.views.answer import format_channel_title, link_channel_title
 from bot.views.format import neutralize_links
-from bot.views.keyboards import (
-    CHANNELS_PER_PAGE,
-    Press,
-    build_keyboard,
-    build_page_row,
-    cut_page,
-    edit_message,
-    on_press,
-    redraw_message,
-)
+from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from ingest.history import estimate_minutes, estimate_size
 from ingest.message_kinds import MAX_TITLE_LENGTH
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
@@ -116,14 +107,14 @@ async def _render_channel_list(context: AppContext, number: int, words: Translat
     listed = sorted(there, key=lambda c: (not channel_card.awaits_approval(c), c.title.casefold(), c.chat_id))
     if not listed:
         return View(Text(words("channels-none")))
-    shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
+    shown, number, last = keyboards.cut_page(listed, number, keyboards.CHANNELS_PER_PAGE)
     lines = [
         channel_card.render_channel_line(view, context, words)
         for view in await channel_card.load_channel_views(context, shown)
     ]
     head = Bold(words("channels-title", count=len(listed)))
     rows = channel_card.build_channel_rows(shown, "channel", context, words)
-    turns = build_page_row(number, last, lambda n: Press(to="channels", number=n), words)
+    turns = keyboards.build_page_row(number, last, lambda n: Press(to="channels", number=n), words)
     text = as_list(head, *lines, words("channels-choose"), sep="\n\n")
     return View(text, buttons=build_keyboard(*rows, turns))
 
@@ -179,7 +170,7 @@ async def _press_confirm_remove(
         blocks.append(Text(words("channel-removed-inside")))
         rows.append(channel_card.make_row(words("button-leave"), "channel-leave", callback_data.token, channel.chat_id))
     rows.append(channel_card.make_row(words("button-back"), "channels"))
-    await edit_message(pressed, View(as_list(*blocks, sep="\n\n"), buttons=build_keyboard(*rows)))
+    await keyboards.edit_message(pressed, View(as_list(*blocks, sep="\n\n"), buttons=build_keyboard(*rows)))
 
 
 @router.callback_query(on_press("channel-leave"), flags=ADMINS_ONLY)
@@ -235,7 +226,7 @@ async def _press_history(pressed: CallbackQuery, callback_data: Press, context: 
         state = "" if count else "none"
     except HistoryUnavailable as exc:
         text, state = words.rich("history-failed", title=title, reason=words.error(exc)), ""
-    await edit_message(pressed, View(text, buttons=await _build_buttons(context, channel, words, state)))
+    await keyboards.edit_message(pressed, View(text, buttons=await _build_buttons(context, channel, words, state)))
 
 
 @router.callback_query(on_press("history-begin", "history-undo", *_STATE_BY_ACTION), flags=ADMINS_ONLY)

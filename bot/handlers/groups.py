@@ -21,20 +21,11 @@ from bot.middlewares import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, TO_ASKER, Ch
 from bot.settings import find_time_zone
 from bot.telegram.recheck import View
 from bot.telegram.session import publish_group_menu
+from bot.views import keyboards
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token, make_row
 from bot.views.format import style_text
-from bot.views.keyboards import (
-    CHANNELS_PER_PAGE,
-    LabelledPress,
-    Press,
-    build_keyboard,
-    build_page_row,
-    cut_page,
-    on_press,
-    redraw_message,
-    split_rows,
-)
+from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from bot.views.text import cut_lines
 from rag_core.answer import RECIPES, load_recipe_switches, set_recipe_enabled
 from rag_core.conversation.memory import migrate_memory_setting
@@ -158,13 +149,13 @@ async def _render_channel_choices(group: int, number: int, archive: Archive, wor
     """Render a page of the channels with their buttons; the nearest page where this one does not exist."""
     offered = await _list_offered_channels(group, archive, words)
     bound = await readers.list_bound_channels(archive, group)
-    shown, number, last = cut_page(offered, number, CHANNELS_PER_PAGE)
+    shown, number, last = keyboards.cut_page(offered, number, keyboards.CHANNELS_PER_PAGE)
     rows = []
     for channel in shown:
         sign, to = ("✓", "group-unbind") if channel.chat_id in bound else ("＋", "group-bind")
         label = f"{sign} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
         rows.append(make_row(label, to, make_channel_token(archive, channel.chat_id), number))
-    turns = build_page_row(number, last, lambda n: Press(to="group-channels", number=n), words)
+    turns = keyboards.build_page_row(number, last, lambda n: Press(to="group-channels", number=n), words)
     text = words("settings-channels") if offered else words("settings-none-offered")
     return View(Text(text), buttons=build_keyboard(*rows, turns, make_row(words("button-back"), "settings")))
 
@@ -188,13 +179,13 @@ async def _render_zones(chat_id: int, context: AppContext, words: Translator) ->
     def format_clock(zone: tzinfo) -> str:
         return f"{_format_zone(zone, words)}, {datetime.now(zone):%H:%M}"
 
-    buttons: list[LabelledPress] = [
+    buttons: list[keyboards.LabelledPress] = [
         (("✓ " if str(zone) == str(chosen) else "") + format_clock(zone), Press(to="zone", token=name))
         for name in _OFFERED
         if (zone := find_time_zone(name))
     ]
     text = words.rich("zone-now", zone=format_clock(chosen), example=Code(_EXAMPLE))
-    return View(text, buttons=build_keyboard(*split_rows(buttons, 2)))
+    return View(text, buttons=build_keyboard(*keyboards.split_rows(buttons, 2)))
 
 
 @router.callback_query(on_press("zone"))
@@ -348,7 +339,7 @@ async def _render_mode(context: AppContext, message: Message, words: Translator,
     lines.append(words("mode-form", rich="yes" if rich else "no"))
     if slow:
         lines.append(words("mode-too-slow", names=", ".join(words("mode-name", recipe=name) for name in slow)))
-    rows: list[list[LabelledPress]] = []
+    rows: list[list[keyboards.LabelledPress]] = []
     for name in [*usable, *sorted(pinned - set(usable))]:
         label = ("✓ " if name in pinned else "") + words("mode-name", recipe=name)
         rows.append(make_row(label, "mode", name))

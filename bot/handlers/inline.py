@@ -11,16 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from aiogram import Bot, F, Router
+from aiogram import Bot, F, Router, types
 from aiogram.exceptions import TelegramAPIError
-from aiogram.types import (
-    InlineQuery,
-    InlineQueryResultArticle,
-    InlineQueryResultsButton,
-    InputTextMessageContent,
-    LinkPreviewOptions,
-    Message,
-)
 from aiogram.utils.formatting import Text, as_list
 
 from bot import access
@@ -61,7 +53,7 @@ class InlineQueue:
 
 
 @router.inline_query()
-async def _on_query(query: InlineQuery, context: AppContext, words: Translator, inline: InlineQueue) -> None:
+async def _on_query(query: types.InlineQuery, context: AppContext, words: Translator, inline: InlineQueue) -> None:
     """Handle a query, unless its person types on while it waits."""
     user = query.from_user.id
     inline.last[user] = query.id
@@ -78,7 +70,7 @@ async def _on_query(query: InlineQuery, context: AppContext, words: Translator, 
 
 @router.guest_message()
 async def _on_guest_message(
-    message: Message, bot: Bot, context: AppContext, words: Translator, inline: InlineQueue
+    message: types.Message, bot: Bot, context: AppContext, words: Translator, inline: InlineQueue
 ) -> None:
     """Handle a question in a chat that the bot is not in: one message there, the best quote or a refusal."""
     if message.from_user is None or message.guest_query_id is None or not context.settings.bot.guest:
@@ -96,7 +88,7 @@ class _Offer:
     """Articles offered for a query, and the sentence `said` on the button to the private chat."""
 
     said: str
-    articles: list[InlineQueryResultArticle]
+    articles: list[types.InlineQueryResultArticle]
     content: recheck.ShownContent = field(default_factory=recheck.ShownContent)
     cache_seconds: int = _CACHE_SECONDS
 
@@ -122,8 +114,8 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
 
 async def _send_guest_answer(query_id: str, offer: _Offer, bot: Bot, context: AppContext, words: Translator) -> None:
     said = words("guest-nothing" if offer.said == "inline-private" else offer.said)
-    refusal = InlineQueryResultArticle(
-        id="none", title=said, input_message_content=InputTextMessageContent(message_text=said)
+    refusal = types.InlineQueryResultArticle(
+        id="none", title=said, input_message_content=types.InputTextMessageContent(message_text=said)
     )
     try:
         with recheck.recheck_before_sending(offer.content, access.EVERYBODY, context.admins):
@@ -132,7 +124,7 @@ async def _send_guest_answer(query_id: str, offer: _Offer, bot: Bot, context: Ap
         await _send_guest_answer(query_id, _Offer("inline-trouble", []), bot, context, words)
 
 
-async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
+async def _send_offer(query: types.InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
     payload = encode_payload(" ".join(query.query.split()))
     try:
         with recheck.recheck_before_sending(offer.content, access.EVERYBODY, context.admins):
@@ -140,7 +132,7 @@ async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, wo
                 [*offer.articles],
                 cache_time=offer.cache_seconds,
                 is_personal=True,
-                button=InlineQueryResultsButton(text=words(offer.said), start_parameter=payload or _PLAIN_START),
+                button=types.InlineQueryResultsButton(text=words(offer.said), start_parameter=payload or _PLAIN_START),
             )
     except recheck.SendingRefused:
         await _send_offer(query, _Offer("inline-trouble", [], cache_seconds=0), context, words)
@@ -148,7 +140,7 @@ async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, wo
 
 async def find_articles(
     question: Question, rag: Engine, shown: RenderContext
-) -> tuple[list[InlineQueryResultArticle], recheck.ShownContent]:
+) -> tuple[list[types.InlineQueryResultArticle], recheck.ShownContent]:
     """Find the quotes that answer a question, and where none does sentences of the nearest posts.
 
     Raises RagError. Posts of channels that forbid to forward them are left out.
@@ -182,15 +174,15 @@ def _quote_post(post: Post, quote: str, known: Mapping[int, Channel], shown: Ren
 
 def _build_article(
     of: str, quote: str, told: Text, post: Post, known: Mapping[int, Channel], shown: RenderContext
-) -> InlineQueryResultArticle:
+) -> types.InlineQueryResultArticle:
     text, entities = told.render()
     reference = format_reference(post.key, post.date, post, known[post.key.chat_id], shown)
-    return InlineQueryResultArticle(
+    return types.InlineQueryResultArticle(
         id=make_callback_token(of, size=12),
         title=format_one_line(strip_control_characters(quote), _MAX_TITLE_LENGTH) or shown.words("unnamed-channel"),
         description=format_one_line(reference.render()[0]),
-        input_message_content=InputTextMessageContent(
-            message_text=text, entities=entities, link_preview_options=LinkPreviewOptions(is_disabled=True)
+        input_message_content=types.InputTextMessageContent(
+            message_text=text, entities=entities, link_preview_options=types.LinkPreviewOptions(is_disabled=True)
         ),
     )
 
@@ -200,7 +192,7 @@ _MAX_SHARED = 2  # quotes
 
 async def share_answer(
     handle: str, viewer: Viewer, archive: Archive, shown: RenderContext
-) -> tuple[list[InlineQueryResultArticle], recheck.ShownContent]:
+) -> tuple[list[types.InlineQueryResultArticle], recheck.ShownContent]:
     """Build the article that shares an answer: what its public posts still say of it, none where they say nothing.
 
     The words around the quotes may count or date posts that are not public, and stay here. Raises ArchiveUnavailable.
@@ -221,11 +213,11 @@ async def share_answer(
     return [article], recheck.collect_content_of_posts(now.stored[place.key] for place in standing)
 
 
-async def _is_sent_via_bot(message: Message, bot: Bot) -> bool:
+async def _is_sent_via_bot(message: types.Message, bot: Bot) -> bool:
     """Filter: an article of this bot that a person has sent: a quote, even in the bot's own chat or as a reply."""
     return message.via_bot is not None and message.via_bot.id == bot.id
 
 
 @router.message(F.via_bot, _is_sent_via_bot)
-async def _on_article(message: Message) -> None:
+async def _on_article(message: types.Message) -> None:
     """Handle an article that was sent: it asks nothing, so nothing is answered."""

@@ -26,17 +26,10 @@ from bot.middlewares import MAX_QUESTION_LENGTH, ChatCommand
 from bot.telegram.ephemeral import get_asker_address, send_to_asker
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.telegram.session import respond
+from bot.views import keyboards
 from bot.views.answer import link_channel_title
 from bot.views.format import neutralize_links
-from bot.views.keyboards import (
-    Press,
-    build_keyboard,
-    build_page_row,
-    cut_page,
-    make_callback_token,
-    on_press,
-    redraw_message,
-)
+from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from bot.views.results import RESULTS_PER_PAGE, render_search_page
 from bot.views.text import RenderContext
 from rag_core.engine import Engine
@@ -173,7 +166,7 @@ async def _render_page(
         found = await list_posts(question, context.rag)
         if not (found.sought.words or found.sought.filters):
             return View(Text(words("search-common")), ShownContent(counted=viewer.channels)), ""
-        entries, number, last = cut_page(found.found, number, RESULTS_PER_PAGE)
+        entries, number, last = keyboards.cut_page(found.found, number, RESULTS_PER_PAGE)
         # long posts take a while to scan
         page = await asyncio.to_thread(
             render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
@@ -181,9 +174,9 @@ async def _render_page(
     copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
     # the total was counted over all
     content = collect_content_of_posts(entry.post for entry in entries) | ShownContent((), copies, viewer.channels)
-    token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
+    token = keyboards.make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
     search = f"{_make_search_token(asked, context.archive)}.{token}"
-    row = build_page_row(number, last, lambda n: Press(to="search-page", token=search, number=n))
+    row = keyboards.build_page_row(number, last, lambda n: Press(to="search-page", token=search, number=n))
     return View(page, content, build_keyboard(row)), token
 
 
@@ -194,7 +187,7 @@ def _get_search_text(message: Message) -> str:
 def _make_search_token(asked: Message, archive: Archive) -> str:
     place = asked.message_id, asked.ephemeral_message_id, asked.receiver_user and asked.receiver_user.id
     content = repr((asked.chat.id, *place, access.get_reader_id(asked), _get_search_text(asked)))
-    return make_callback_token(content, archive.identity)
+    return keyboards.make_callback_token(content, archive.identity)
 
 
 async def render_profile(

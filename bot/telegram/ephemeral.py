@@ -17,20 +17,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from aiogram import Bot
+from aiogram import Bot, methods
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware
 from aiogram.exceptions import TelegramAPIError, TelegramBadRequest, TelegramForbiddenError, TelegramNotFound
-from aiogram.methods import (
-    DeleteEphemeralMessage,
-    DeleteMessage,
-    EditEphemeralMessageReplyMarkup,
-    EditEphemeralMessageText,
-    EditMessageReplyMarkup,
-    EditMessageText,
-    SendMessage,
-    SendRichMessage,
-    TelegramMethod,
-)
 from aiogram.types import CallbackQuery, EphemeralMessageParameters, Message, ReplyParameters
 
 from bot.access import Refusal
@@ -42,10 +31,10 @@ from rag_core.storage.questions import QuestionRow
 _REPLY_SECONDS = 15.0
 _REMINDER_SECONDS = 600.0  # until the public sentence is said to the same member again
 _SKIPPED_METHODS = frozenset({"setMessageReaction", "sendChatAction"})  # all would see them
-_COUNTERPARTS: dict[type[TelegramMethod[Any]], type[TelegramMethod[Any]]] = {
-    EditMessageText: EditEphemeralMessageText,
-    EditMessageReplyMarkup: EditEphemeralMessageReplyMarkup,
-    DeleteMessage: DeleteEphemeralMessage,
+_COUNTERPARTS: dict[type[methods.TelegramMethod[Any]], type[methods.TelegramMethod[Any]]] = {
+    methods.EditMessageText: methods.EditEphemeralMessageText,
+    methods.EditMessageReplyMarkup: methods.EditEphemeralMessageReplyMarkup,
+    methods.DeleteMessage: methods.DeleteEphemeralMessage,
 }
 _REFUSALS = (TelegramBadRequest, TelegramForbiddenError, TelegramNotFound)
 
@@ -119,7 +108,7 @@ class EphemeralMiddleware(BaseRequestMiddleware):
         self._told: dict[tuple[int, int], tuple[float, Message]] = {}
         self._presses: dict[tuple[int, int], tuple[float, str]] = {}  # the last of each chat and member
 
-    async def __call__(self, make_request: Any, bot: Bot, method: TelegramMethod[Any]) -> Any:
+    async def __call__(self, make_request: Any, bot: Bot, method: methods.TelegramMethod[Any]) -> Any:
         """Make the request, or that which only the member sees."""
         address, name, now = _ADDRESS.get(), method.__api_method__, time.monotonic()
         if address is not None and address.pressed:
@@ -140,7 +129,7 @@ class EphemeralMiddleware(BaseRequestMiddleware):
         raise TelegramBadRequest(method, f"{name} cannot be called for one member of a group.")
 
     async def _send(
-        self, make_request: Any, bot: Bot, method: TelegramMethod[Any], address: EphemeralAddress
+        self, make_request: Any, bot: Bot, method: methods.TelegramMethod[Any], address: EphemeralAddress
     ) -> Message:
         failure: TelegramAPIError = TelegramBadRequest(method, "The server knows no ephemeral messages.")
         at, pressed = self._presses.get((address.chat_id, address.receiver), (float("-inf"), None))
@@ -158,11 +147,11 @@ class EphemeralMiddleware(BaseRequestMiddleware):
             log.error("the Bot API server showed a message to all of chat %d: it is deleted", address.chat_id)
             self._known = False
             with suppress(TelegramAPIError):
-                await make_request(bot, DeleteMessage(chat_id=address.chat_id, message_id=sent.message_id))
+                await make_request(bot, methods.DeleteMessage(chat_id=address.chat_id, message_id=sent.message_id))
             break
         if isinstance(method, SendWithoutRetry):
             raise failure
-        if isinstance(method, SendRichMessage):  # the plain form is sent in its place
+        if isinstance(method, methods.SendRichMessage):  # the plain form is sent in its place
             raise TelegramBadRequest(method, failure.message)
         return await self._send_elsewhere(make_request, bot, method, address, failure)
 
@@ -171,7 +160,7 @@ class EphemeralMiddleware(BaseRequestMiddleware):
         if self._known is None and (address.incoming or address.shown) is not None:
             self._known = True
         if self._known is None:
-            probe = DeleteEphemeralMessage(
+            probe = methods.DeleteEphemeralMessage(
                 chat_id=address.chat_id, receiver_user_id=address.receiver, ephemeral_message_id=0
             )
             try:
@@ -186,7 +175,7 @@ class EphemeralMiddleware(BaseRequestMiddleware):
         self,
         make_request: Any,
         bot: Bot,
-        method: TelegramMethod[Any],
+        method: methods.TelegramMethod[Any],
         address: EphemeralAddress,
         failure: TelegramAPIError,
     ) -> Message:
@@ -208,14 +197,16 @@ class EphemeralMiddleware(BaseRequestMiddleware):
             given = getattr(method, "reply_parameters", None)
             reply = given if given and given.message_id and given.chat_id is None else None
             thread = getattr(method, "message_thread_id", None)
-            call = SendMessage(chat_id=address.chat_id, text=said, message_thread_id=thread, reply_parameters=reply)
+            call = methods.SendMessage(
+                chat_id=address.chat_id, text=said, message_thread_id=thread, reply_parameters=reply
+            )
             with send_without_content():
                 sent = await make_request(bot, call)
             self._told[who] = now, sent.model_copy(update={"message_id": 0})
         return self._told[who][1]
 
 
-def _list_replies(method: TelegramMethod[Any], address: EphemeralAddress) -> list[ReplyParameters | None]:
+def _list_replies(method: methods.TelegramMethod[Any], address: EphemeralAddress) -> list[ReplyParameters | None]:
     """List what a message may reply to, in the order of attempts: the asker's message, without quotes, or nothing."""
     given: ReplyParameters | None = getattr(method, "reply_parameters", None)
     number, wrote = address.incoming, address.written_at

@@ -16,43 +16,12 @@ from functools import cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from aiogram import Bot
+from aiogram import Bot, exceptions, methods, types
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.session.base import DEFAULT_TIMEOUT, BaseSession
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
 from aiogram.client.telegram import TelegramAPIServer
-from aiogram.exceptions import (
-    ClientDecodeError,
-    TelegramAPIError,
-    TelegramBadRequest,
-    TelegramEntityTooLarge,
-    TelegramForbiddenError,
-    TelegramMigrateToChat,
-    TelegramNetworkError,
-    TelegramNotFound,
-    TelegramRetryAfter,
-    TelegramServerError,
-)
-from aiogram.methods import (
-    CopyMessage,
-    EditMessageText,
-    GetUpdates,
-    Response,
-    SendMessage,
-    SendRichMessage,
-    TelegramMethod,
-)
 from aiogram.methods.base import TelegramType
-from aiogram.types import (
-    BotCommand,
-    BotCommandScopeAllChatAdministrators,
-    BotCommandScopeAllGroupChats,
-    BotCommandScopeAllPrivateChats,
-    BotCommandScopeChat,
-    BotCommandScopeChatAdministrators,
-    BotCommandScopeUnion,
-    Message,
-)
 from aiohttp import ClientConnectorError
 
 from bot.i18n import LANGUAGES, get_translator
@@ -64,7 +33,7 @@ from rag_core.errors import SettingsWrong
 from rag_core.storage.raw_updates import split_updates
 
 
-async def respond(message: Message, text: str, **more: Any) -> Message:
+async def respond(message: types.Message, text: str, **more: Any) -> types.Message:
     """Send a response to a message, as a reply to it; without, where a reader's message stands right above."""
     above = message.chat.type == "private" and not (message.from_user and message.from_user.is_bot)
     return await (message.answer if above else message.reply)(text, **more)
@@ -72,15 +41,15 @@ async def respond(message: Message, text: str, **more: Any) -> Message:
 
 # A later attempt would fail as well: the reader blocked the bot, the group is gone.
 PERMANENT_ERRORS = (
-    TelegramForbiddenError,
-    TelegramBadRequest,
-    TelegramNotFound,
-    TelegramMigrateToChat,
-    TelegramEntityTooLarge,
+    exceptions.TelegramForbiddenError,
+    exceptions.TelegramBadRequest,
+    exceptions.TelegramNotFound,
+    exceptions.TelegramMigrateToChat,
+    exceptions.TelegramEntityTooLarge,
 )
 
 # A server that knows no rich messages, or refuses this one: the plain form is sent.
-RICH_REFUSALS = (TelegramBadRequest, TelegramNotFound)
+RICH_REFUSALS = (exceptions.TelegramBadRequest, exceptions.TelegramNotFound)
 
 # First and longest pause in seconds, which doubles with each failure in a row: of a chat, of a chat that refuses
 # (its admins may give the bot its rights back), of all chats where several fail one after the other.
@@ -135,7 +104,7 @@ class SendingBackoff:
 
     def record_failure(self, chat: Target, exc: Exception, *, background: bool) -> None:
         """Record what Telegram, or the way there, said to a message; who writes to the bot is not paused."""
-        if isinstance(exc, TelegramRetryAfter):
+        if isinstance(exc, exceptions.TelegramRetryAfter):
             self._extend_flood(chat, exc.retry_after)
             if isinstance(chat, str):  # a method without a chat, such as setMyCommands, has a limit of its own
                 return
@@ -224,7 +193,12 @@ _UNRETRIED_METHODS = {
     "getUpdates", "sendChatAction", "sendMessageDraft", "sendRichMessageDraft", "setMessageReaction"
 }  # fmt: skip
 # Errors that a retry may overcome.
-_TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
+_TRANSIENT_ERRORS = (
+    exceptions.TelegramRetryAfter,
+    exceptions.TelegramServerError,
+    exceptions.TelegramNetworkError,
+    exceptions.ClientDecodeError,
+)
 _MAX_RETRY_AFTER_SECONDS = 120  # longer waits that Telegram asks for are not made: the reader has left by then
 
 PROXY_ERROR = "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
@@ -239,8 +213,11 @@ class NeutralizeLinksMiddleware(BaseRequestMiddleware):
     """
 
     async def __call__(
-        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
-    ) -> Response[TelegramType]:
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: methods.TelegramMethod[TelegramType],
+    ) -> methods.Response[TelegramType]:
         """Make the request with the entities that its text needs."""
         request: Any = method
         for text, entities in (("text", "entities"), ("caption", "caption_entities")):
@@ -253,23 +230,23 @@ class NeutralizeLinksMiddleware(BaseRequestMiddleware):
         return await make_request(bot, request)
 
 
-class SendOnce(SendMessage):
+class SendOnce(methods.SendMessage):
     """Message that must not be sent twice: it is sent again only where it cannot have arrived."""
 
 
-class SendRichOnce(SendRichMessage):
+class SendRichOnce(methods.SendRichMessage):
     """Rich message that must not be sent twice."""
 
 
-class SendRichWithoutRetry(SendRichMessage):
+class SendRichWithoutRetry(methods.SendRichMessage):
     """Rich message without retries."""
 
 
-class SendWithoutRetry(SendMessage):
+class SendWithoutRetry(methods.SendMessage):
     """Message without retries: the next edit makes up for a lost one."""
 
 
-class EditWithoutRetry(EditMessageText):
+class EditWithoutRetry(methods.EditMessageText):
     """Edit without retries: the next edit makes up for a lost one."""
 
 
@@ -284,7 +261,7 @@ def _drop_unread_fields(found: dict[str, Any]) -> dict[str, Any]:
 @cache
 def _keep_reply_model(kind: Any) -> Any:
     """Keep the model of a reply: pydantic forgets a generic one that nobody holds, and building it anew takes long."""
-    return Response[kind]
+    return methods.Response[kind]
 
 
 class TelegramSession(AiohttpSession):
@@ -294,11 +271,11 @@ class TelegramSession(AiohttpSession):
         super().__init__(json_loads=partial(json.loads, object_hook=_drop_unread_fields), **options)
 
     def check_response(
-        self, bot: Bot, method: TelegramMethod[TelegramType], status_code: int, content: str
-    ) -> Response[TelegramType]:
+        self, bot: Bot, method: methods.TelegramMethod[TelegramType], status_code: int, content: str
+    ) -> methods.Response[TelegramType]:
         """Check the response; the result of getUpdates becomes a list of `RawUpdate`."""
-        if isinstance(method, GetUpdates) and (raws := split_updates(content)) is not None:
-            return Response.model_construct(ok=True, result=raws)  # type: ignore[arg-type]
+        if isinstance(method, methods.GetUpdates) and (raws := split_updates(content)) is not None:
+            return methods.Response.model_construct(ok=True, result=raws)  # type: ignore[arg-type]
         _keep_reply_model(method.__returning__)
         return super().check_response(bot, method, status_code, content)
 
@@ -328,13 +305,16 @@ class RetryMiddleware(BaseRequestMiddleware):
         self.tries, self.pause = tries, pause
 
     async def __call__(
-        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
-    ) -> Response[TelegramType]:
+        self,
+        make_request: NextRequestMiddlewareType[TelegramType],
+        bot: Bot,
+        method: methods.TelegramMethod[TelegramType],
+    ) -> methods.Response[TelegramType]:
         """Make the request, at most `tries` times; the pause between doubles."""
         name, chat = method.__api_method__, getattr(method, "chat_id", None) or method.__api_method__
-        if isinstance(method, CopyMessage):  # a look whether a post is still there: its limit is no chat's
+        if isinstance(method, methods.CopyMessage):  # a look whether a post is still there: its limit is no chat's
             chat = name
-        if name == GetUpdates.__api_method__:
+        if name == methods.GetUpdates.__api_method__:
             return await make_request(bot, method)
         backoff, asks = get_backoff(bot), name.startswith("get")
         if _IN_BACKGROUND.get() and not asks:
@@ -364,9 +344,9 @@ class RetryMiddleware(BaseRequestMiddleware):
 async def _make_recorded_request(
     make_request: NextRequestMiddlewareType[TelegramType],
     bot: Bot,
-    method: TelegramMethod[TelegramType],
+    method: methods.TelegramMethod[TelegramType],
     chat: int | str,
-) -> Response[TelegramType]:
+) -> methods.Response[TelegramType]:
     """Make a request and record in the back-off what became of it."""
     backoff, background = get_backoff(bot), _IN_BACKGROUND.get()
     try:
@@ -375,7 +355,7 @@ async def _make_recorded_request(
         raise
     except Exception as exc:
         # What is wrong with an earlier message, which is edited, or with its form, says nothing of its chat.
-        if isinstance(method, SendRichMessage) and isinstance(exc, RICH_REFUSALS):
+        if isinstance(method, methods.SendRichMessage) and isinstance(exc, RICH_REFUSALS):
             raise
         if isinstance(exc, (*_TRANSIENT_ERRORS, RecheckUnavailable)) or method.__api_method__.startswith("send"):
             backoff.record_failure(chat, exc, background=background)
@@ -384,28 +364,32 @@ async def _make_recorded_request(
     return response
 
 
-def _check_wait(method: TelegramMethod[TelegramType], wait: float, longest: float) -> None:
+def _check_wait(method: methods.TelegramMethod[TelegramType], wait: float, longest: float) -> None:
     """Raise TelegramRetryAfter, without asking Telegram, for a longer wait than this."""
     if wait > longest:
-        raise TelegramRetryAfter(method, "This chat, or the bot, must wait.", retry_after=math.ceil(wait))
+        raise exceptions.TelegramRetryAfter(method, "This chat, or the bot, must wait.", retry_after=math.ceil(wait))
 
 
 def may_have_arrived(exc: Exception) -> bool:
     """Check whether Telegram may have accepted a message despite the error."""
-    if isinstance(exc, ClientDecodeError):
+    if isinstance(exc, exceptions.ClientDecodeError):
         return not isinstance(exc.data, str)  # a string is a proxy's page instead of Telegram's answer
     reached = not isinstance(exc.__cause__, ClientConnectorError)
-    return isinstance(exc, TelegramNetworkError) and not isinstance(exc, TelegramEntityTooLarge) and reached
+    return (
+        isinstance(exc, exceptions.TelegramNetworkError)
+        and not isinstance(exc, exceptions.TelegramEntityTooLarge)
+        and reached
+    )
 
 
 def compute_retry_delay(exc: Exception, pause: float) -> float | None:
     """Seconds until the next try; None where another try cannot help or would send the message twice."""
-    if isinstance(exc, TelegramRetryAfter):
+    if isinstance(exc, exceptions.TelegramRetryAfter):
         return exc.retry_after if exc.retry_after <= _MAX_RETRY_AFTER_SECONDS else None
-    if isinstance(exc, ClientDecodeError):
+    if isinstance(exc, exceptions.ClientDecodeError):
         # A string is a proxy's HTML page; any other answer that aiogram cannot parse means that the call went through.
         return pause if isinstance(exc.data, str) else None
-    return None if isinstance(exc, TelegramEntityTooLarge) else pause
+    return None if isinstance(exc, exceptions.TelegramEntityTooLarge) else pause
 
 
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
@@ -421,19 +405,24 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
 
     The menu is a convenience and no authorisation: failures are only logged.
     """
-    scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
-        (BotCommandScopeAllPrivateChats(), _READER_COMMANDS),
+    scopes: list[tuple[types.BotCommandScopeUnion, tuple[str, ...]]] = [
+        (types.BotCommandScopeAllPrivateChats(), _READER_COMMANDS),
     ] * readers
-    scopes += [(BotCommandScopeChat(chat_id=a), (*_READER_COMMANDS, *_ADMIN_COMMANDS)) for a in admins]
+    scopes += [(types.BotCommandScopeChat(chat_id=a), (*_READER_COMMANDS, *_ADMIN_COMMANDS)) for a in admins]
     for scope, names in scopes:
         await _set_menu(bot, scope, names)
     if readers:
-        await _set_group_menu(bot, BotCommandScopeAllGroupChats(), BotCommandScopeAllChatAdministrators(), ("ask",))
+        await _set_group_menu(
+            bot, types.BotCommandScopeAllGroupChats(), types.BotCommandScopeAllChatAdministrators(), ("ask",)
+        )
 
 
 async def publish_group_menu(bot: Bot, group_id: int, *, hide_questions: bool) -> None:
     """Publish the menu of a group in which nobody else sees a question, or withdraw it."""
-    everybody, admins = BotCommandScopeChat(chat_id=group_id), BotCommandScopeChatAdministrators(chat_id=group_id)
+    everybody, admins = (
+        types.BotCommandScopeChat(chat_id=group_id),
+        types.BotCommandScopeChatAdministrators(chat_id=group_id),
+    )
     if hide_questions:
         await _set_group_menu(bot, everybody, admins, (), ("ask",))
     else:
@@ -442,7 +431,7 @@ async def publish_group_menu(bot: Bot, group_id: int, *, hide_questions: bool) -
 
 
 async def _set_group_menu(
-    bot: Bot, everybody: BotCommandScopeUnion, admins: BotCommandScopeUnion, seen: Names, hidden: Names = ()
+    bot: Bot, everybody: types.BotCommandScopeUnion, admins: types.BotCommandScopeUnion, seen: Names, hidden: Names = ()
 ) -> None:
     for scope, more in ((everybody, ()), (admins, ("settings",))):
         await _set_menu(bot, scope, seen, (*hidden, *_HIDDEN_COMMANDS, *more))
@@ -450,16 +439,16 @@ async def _set_group_menu(
 
 async def withdraw_menu(bot: Bot, user_id: int) -> None:
     """Withdraw an admin's menu: the readers' menu is shown again."""
-    await _set_menu(bot, BotCommandScopeChat(chat_id=user_id), ())
+    await _set_menu(bot, types.BotCommandScopeChat(chat_id=user_id), ())
 
 
-async def _set_menu(bot: Bot, scope: BotCommandScopeUnion, names: Names, hidden: Names = ()) -> None:
+async def _set_menu(bot: Bot, scope: types.BotCommandScopeUnion, names: Names, hidden: Names = ()) -> None:
     """Set the menu of a scope: commands that are messages like others, and commands whose messages are ephemeral."""
     for lang in LANGUAGES:
         code = None if lang == "en" else lang  # English is the default for all other languages
         words = get_translator(lang)
         commands = [
-            BotCommand(command=name, description=words("menu", command=name), is_ephemeral=name in hidden or None)
+            types.BotCommand(command=name, description=words("menu", command=name), is_ephemeral=name in hidden or None)
             for name in (*names, *hidden)
         ]
         try:
@@ -467,5 +456,8 @@ async def _set_menu(bot: Bot, scope: BotCommandScopeUnion, names: Names, hidden:
                 await bot.set_my_commands(commands, scope=scope, language_code=code)
             else:
                 await bot.delete_my_commands(scope=scope, language_code=code)
-        except (TelegramAPIError, ClientDecodeError) as exc:  # an admin who never wrote to the bot
+        except (
+            exceptions.TelegramAPIError,
+            exceptions.ClientDecodeError,
+        ) as exc:  # an admin who never wrote to the bot
             log.info("the menu of commands was not set for %s: %s", scope, exc)

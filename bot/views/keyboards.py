@@ -11,17 +11,9 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import TypeVar
 
-from aiogram import F
+from aiogram import F, types
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.filters.callback_data import CallbackData, CallbackQueryFilter
-from aiogram.types import (
-    CallbackQuery,
-    CopyTextButton,
-    InlineKeyboardButton,
-    InlineKeyboardMarkup,
-    Message,
-    SwitchInlineQueryChosenChat,
-)
 from aiogram.utils.formatting import Text
 
 from bot.i18n import Translator
@@ -35,7 +27,7 @@ CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 
 T = TypeVar("T")
 LabelledPress = tuple[str, CallbackData] | tuple[str, CallbackData, str]
-ButtonRow = list[InlineKeyboardButton]
+ButtonRow = list[types.InlineKeyboardButton]
 
 
 class Press(CallbackData, prefix="b"):
@@ -67,15 +59,15 @@ def find_by_token(token: str, known: Mapping[str, T], key: str) -> T | None:
     return next((item for said, item in known.items() if make_callback_token(said, key) == token), None)
 
 
-async def redraw_message(pressed: CallbackQuery, said: Text | View, done: str = "") -> None:
+async def redraw_message(pressed: types.CallbackQuery, said: Text | View, done: str = "") -> None:
     """Edit the button's message and answer the callback."""
     await edit_message(pressed, said)
     await pressed.answer(done[:200] or None)
 
 
-async def edit_message(pressed: CallbackQuery, said: Text | View) -> None:
+async def edit_message(pressed: types.CallbackQuery, said: Text | View) -> None:
     """Edit the message that has the button; a text alone takes the buttons away."""
-    if isinstance(pressed.message, Message):  # else it is too old to be edited
+    if isinstance(pressed.message, types.Message):  # else it is too old to be edited
         with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
             await pressed.message.edit_text(**said.as_kwargs())
 
@@ -96,26 +88,26 @@ def build_page_row(
     return row + ([(later, press(number + 1))] if number < last else [])
 
 
-def build_keyboard(*rows: Sequence[LabelledPress]) -> InlineKeyboardMarkup | None:
+def build_keyboard(*rows: Sequence[LabelledPress]) -> types.InlineKeyboardMarkup | None:
     """Build a keyboard from rows of labels and callback data, with a style where one is given; None without rows."""
     built = [build_row(row) for row in rows if row]
-    return InlineKeyboardMarkup(inline_keyboard=built) if built else None
+    return types.InlineKeyboardMarkup(inline_keyboard=built) if built else None
 
 
 def build_row(row: Iterable[LabelledPress]) -> ButtonRow:
     """Build the buttons of a row."""
     return [
-        InlineKeyboardButton(text=label, callback_data=press.pack(), style=style[0] if style else None)
+        types.InlineKeyboardButton(text=label, callback_data=press.pack(), style=style[0] if style else None)
         for label, press, *style in row
     ]
 
 
-def list_buttons(shown: InlineKeyboardMarkup | None) -> list[InlineKeyboardButton]:
+def list_buttons(shown: types.InlineKeyboardMarkup | None) -> list[types.InlineKeyboardButton]:
     """List all buttons of a keyboard."""
     return [button for row in (shown.inline_keyboard if shown else ()) for button in row]
 
 
-def get_action(button: InlineKeyboardButton) -> str:
+def get_action(button: types.InlineKeyboardButton) -> str:
     """What a button does."""
     return (button.callback_data or "").partition(":")[2].partition(":")[0]
 
@@ -142,7 +134,7 @@ def _build_answer_row(labels: Mapping[str, str], handle: str) -> ButtonRow:
 
 def build_answer_keyboard(
     asked: QuestionRow, given: StoredAnswer, words: Translator, *questions: ButtonRow
-) -> InlineKeyboardMarkup:
+) -> types.InlineKeyboardMarkup:
     """Build the keyboard of an answer: one row, and below it a next question; for a refusal two ways to go on."""
     labels = {"search": words("button-search"), "rephrase": words("button-rephrase")}
     if given.sentences:
@@ -150,7 +142,7 @@ def build_answer_keyboard(
     rows = [_build_answer_row(labels, asked.handle)]
     if asked.asker_only and given.cited:
         rows.append(_build_answer_row({"show-all": words("button-show-all")}, asked.handle))
-    return InlineKeyboardMarkup(inline_keyboard=[*rows, *questions])
+    return types.InlineKeyboardMarkup(inline_keyboard=[*rows, *questions])
 
 
 def build_details_keyboard(
@@ -161,7 +153,7 @@ def build_details_keyboard(
     quote: tuple[str, str] | None,
     *questions: ButtonRow,
     public: bool,
-) -> InlineKeyboardMarkup:
+) -> types.InlineKeyboardMarkup:
     """Build the keyboard that "more" shows in place of the first: everything else that an answer offers.
 
     `quote`: the first sentence and the link of its post, to be copied; `public`: everybody may read it, so that it can
@@ -176,15 +168,17 @@ def build_details_keyboard(
     if quote:
         text, link = quote
         copied = f"{shorten_at_word(text, _MAX_COPIED - len(link) - 2)} {link}".strip()
-        outside.append(InlineKeyboardButton(text=words("button-copy"), copy_text=CopyTextButton(text=copied)))
+        outside.append(
+            types.InlineKeyboardButton(text=words("button-copy"), copy_text=types.CopyTextButton(text=copied))
+        )
     if quote and public:
-        chats = SwitchInlineQueryChosenChat(
+        chats = types.SwitchInlineQueryChosenChat(
             query=f"{SHARE_PREFIX}{asked.handle}",
             allow_user_chats=True,
             allow_group_chats=True,
             allow_channel_chats=True,
         )
-        outside.append(InlineKeyboardButton(text=words("button-share"), switch_inline_query_chosen_chat=chats))
+        outside.append(types.InlineKeyboardButton(text=words("button-share"), switch_inline_query_chosen_chat=chats))
     rows = [
         *split_rows(_build_answer_row(labels, asked.handle), _MAX_LABELLED),
         outside,
@@ -192,7 +186,7 @@ def build_details_keyboard(
         _build_answer_row({"back": words("button-back")}, asked.handle),
         *questions,
     ]
-    return InlineKeyboardMarkup(inline_keyboard=[[*row] for row in rows if row])
+    return types.InlineKeyboardMarkup(inline_keyboard=[[*row] for row in rows if row])
 
 
 def build_suggestion_row(text: str, token: str) -> ButtonRow:
@@ -201,8 +195,8 @@ def build_suggestion_row(text: str, token: str) -> ButtonRow:
 
 
 def update_buttons(
-    shown: InlineKeyboardMarkup | None, done: Collection[str], votes: VoteCounts | None = None
-) -> InlineKeyboardMarkup:
+    shown: types.InlineKeyboardMarkup | None, done: Collection[str], votes: VoteCounts | None = None
+) -> types.InlineKeyboardMarkup:
     """Update a keyboard: without the buttons that have done their work, and with the votes counted."""
     counts = {"good": votes.good, "bad": votes.bad} if votes else {}
     rows = []
@@ -216,7 +210,7 @@ def update_buttons(
                 for one, action in kept
             ]
         )
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
+    return types.InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
 
 
 def build_reason_rows(handle: str, words: Translator) -> list[ButtonRow]:
@@ -225,10 +219,10 @@ def build_reason_rows(handle: str, words: Translator) -> list[ButtonRow]:
     return [reasons[:2], reasons[2:]]
 
 
-def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translator) -> InlineKeyboardMarkup:
+def add_reason_buttons(shown: types.InlineKeyboardMarkup, handle: str, words: Translator) -> types.InlineKeyboardMarkup:
     """Add the buttons with reasons for a bad answer, below the votes."""
     rows = update_buttons(shown, VOTE_REASONS).inline_keyboard
-    return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], *build_reason_rows(handle, words), *rows[1:]])
+    return types.InlineKeyboardMarkup(inline_keyboard=[*rows[:1], *build_reason_rows(handle, words), *rows[1:]])
 
 
 _BUTTONS_PER_ROW = 5
@@ -236,7 +230,7 @@ _MAX_LABELLED = 3  # so many buttons have room for a word on a phone
 _MAX_QUOTE_BUTTONS = 20  # further citations have their links: more rows than this push the answer off a phone's screen
 
 
-def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translator) -> InlineKeyboardMarkup | None:
+def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translator) -> types.InlineKeyboardMarkup | None:
     """Build the quote buttons in the order of the sources' numbers; None where nothing is cited."""
     labelled: list[tuple[str, CitedSpan]] = []
     for number, cited in enumerate(given.cited, 1):  # with a second number where several places of a post are cited

@@ -9,27 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from aiogram.types import (
-    InputRichBlockBlockQuotation,
-    InputRichBlockDetails,
-    InputRichBlockExpandableBlockQuotation,
-    InputRichBlockParagraph,
-    InputRichBlockSectionHeading,
-    InputRichBlockTable,
-    InputRichBlockThinking,
-    InputRichMessage,
-    RichBlockTableCell,
-    RichTextBold,
-    RichTextCode,
-    RichTextDateTime,
-    RichTextItalic,
-    RichTextMarked,
-    RichTextReference,
-    RichTextReferenceLink,
-    RichTextSpoiler,
-    RichTextSuperscript,
-    RichTextUrl,
-)
+from aiogram import types
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.views.text import replace_control_characters
@@ -38,7 +18,7 @@ from rag_core.text.post_text import Spoiler, find_spoiler_spans
 MAX_RICH_CHARACTERS, MAX_RICH_BLOCKS = 32_768, 500
 _FOLD_THRESHOLD = 4  # sources
 _MAX_NOTE_LENGTH = 700  # characters of a post in its note
-_STYLES = {"bold": RichTextBold, "italic": RichTextItalic, "code": RichTextCode}
+_STYLES = {"bold": types.RichTextBold, "italic": types.RichTextItalic, "code": types.RichTextCode}
 
 RichPiece = Any  # a string, a list of pieces, or a RichText…: aiogram's union has no name that mypy can follow
 
@@ -133,7 +113,7 @@ def quote_post(text: str, quotes: Sequence[str]) -> Text:
     return Text(*filter(None, (*pieces, text[place:end], "…" if end < len(text) else "")))
 
 
-def build_rich_message(text: Text, *, draft: bool = False) -> InputRichMessage | None:
+def build_rich_message(text: Text, *, draft: bool = False) -> types.InputRichMessage | None:
     """Build the rich form of a text; None where it is over the limits of Telegram, or empty."""
     notes = _find_notes(text)
     characters = len(text.render()[0]) + sum(len(note.words.render()[0]) for note in notes)
@@ -142,7 +122,7 @@ def build_rich_message(text: Text, *, draft: bool = False) -> InputRichMessage |
     builder.end_paragraph()
     if characters > MAX_RICH_CHARACTERS or not 0 < builder.count <= MAX_RICH_BLOCKS:
         return None
-    return InputRichMessage(blocks=builder.blocks, skip_entity_detection=True)
+    return types.InputRichMessage(blocks=builder.blocks, skip_entity_detection=True)
 
 
 def _find_notes(text: Text) -> list[PostNote]:
@@ -174,29 +154,31 @@ class _BlockBuilder:
                     self._line.append(piece)
             case Heading():  # a sign before it on its line is a part of it
                 text = _join([*self._take_line(), self._format(node)])
-                self._put(InputRichBlockSectionHeading(text=text, size=node.size))
+                self._put(types.InputRichBlockSectionHeading(text=text, size=node.size))
             case Progress() if self._draft:
-                self._put(InputRichBlockThinking(text=self._format(node)))
+                self._put(types.InputRichBlockThinking(text=self._format(node)))
             case NoteList():
                 notes = [self._make_note(note) for note in node.notes]
                 if node.folded:
-                    self._put(InputRichBlockDetails(summary=node.title, blocks=notes), len(notes))
+                    self._put(types.InputRichBlockDetails(summary=node.title, blocks=notes), len(notes))
                 else:
-                    for block in [InputRichBlockSectionHeading(text=node.title, size=5)] * bool(node.title) + notes:
+                    for block in [types.InputRichBlockSectionHeading(text=node.title, size=5)] * bool(
+                        node.title
+                    ) + notes:
                         self._put(block)
             case DatedLine():
                 self._add_row(node)
             case CreditedQuotes():
                 for quote, credit in node.quotes:
                     said, named = self._format(quote), self._format(credit)
-                    self._put(InputRichBlockExpandableBlockQuotation(text=said, credit=named))
+                    self._put(types.InputRichBlockExpandableBlockQuotation(text=said, credit=named))
             case ExpandableBlockQuote():
-                self._put(InputRichBlockExpandableBlockQuotation(text=self._format(node)))
+                self._put(types.InputRichBlockExpandableBlockQuotation(text=self._format(node)))
             case BlockQuote():
                 inner = _BlockBuilder(self._noted, draft=self._draft)
                 inner.add(Text(*node))
                 inner.end_paragraph()
-                self._put(InputRichBlockBlockQuotation(blocks=inner.blocks), inner.count)
+                self._put(types.InputRichBlockBlockQuotation(blocks=inner.blocks), inner.count)
             case Text() if node.type is None and not isinstance(node, PostMark | PostDay):
                 for child in node:
                     self.add(child)
@@ -206,7 +188,7 @@ class _BlockBuilder:
     def end_paragraph(self) -> None:
         """End the paragraph that has been begun, if any."""
         if line := self._take_line():
-            self.blocks.append(InputRichBlockParagraph(text=_join(line)))
+            self.blocks.append(types.InputRichBlockParagraph(text=_join(line)))
             self.count += 1
 
     def _take_line(self) -> list[RichPiece]:
@@ -226,17 +208,17 @@ class _BlockBuilder:
     def _make_note(self, note: PostNote) -> Any:
         """Make a note: a mark leads to the post's words, which begin with a link to it; channel and day stand below."""
         link, head, words = map(self._format_node, (note.mark.link, note.head, note.words))
-        reference = RichTextReference(text=_join([link, " ", words or head]), name=f"p{note.mark.number}")
+        reference = types.RichTextReference(text=_join([link, " ", words or head]), name=f"p{note.mark.number}")
         if words:
-            return InputRichBlockExpandableBlockQuotation(text=reference, credit=head)
-        return InputRichBlockParagraph(text=reference)
+            return types.InputRichBlockExpandableBlockQuotation(text=reference, credit=head)
+        return types.InputRichBlockParagraph(text=reference)
 
     def _add_row(self, line: DatedLine) -> None:
         self.end_paragraph()
-        if not (self.blocks and isinstance(self.blocks[-1], InputRichBlockTable)):
-            self._put(InputRichBlockTable(cells=[], is_compact=True))
+        if not (self.blocks and isinstance(self.blocks[-1], types.InputRichBlockTable)):
+            self._put(types.InputRichBlockTable(cells=[], is_compact=True))
         row = [self._format_node(cell) for cell in (line.day, line.said)]
-        self.blocks[-1].cells.append([RichBlockTableCell(align="left", valign="top", text=text) for text in row])
+        self.blocks[-1].cells.append([types.RichBlockTableCell(align="left", valign="top", text=text) for text in row])
         self.count += 1
 
     def _format(self, node: Text) -> RichPiece:
@@ -250,13 +232,15 @@ class _BlockBuilder:
         match node:
             case PostMark() if node.number in self._noted:
                 mark = f"[{node.number}]"
-                return RichTextSuperscript(text=RichTextReferenceLink(text=mark, reference_name=f"p{node.number}"))
+                return types.RichTextSuperscript(
+                    text=types.RichTextReferenceLink(text=mark, reference_name=f"p{node.number}")
+                )
             case PostDay():
-                return RichTextDateTime(text=inside, unix_time=int(node.moment.timestamp()), date_time_format="D")
+                return types.RichTextDateTime(text=inside, unix_time=int(node.moment.timestamp()), date_time_format="D")
             case TextLink():
-                return RichTextUrl(text=inside, url=node.render()[1][0].url or "")
+                return types.RichTextUrl(text=inside, url=node.render()[1][0].url or "")
             case Marked():
-                return RichTextMarked(text=inside)
+                return types.RichTextMarked(text=inside)
         style = _STYLES.get(node.type or "")
         return style(text=inside) if style else inside
 
@@ -287,7 +271,7 @@ def _hide_spans(text: RichPiece, at: int, spans: Sequence[tuple[int, int]]) -> t
         for left, right in spans:
             if left < end and right > place:
                 left, right = max(left, place), min(right, end)
-                pieces += [text[place - at : left - at], RichTextSpoiler(text=text[left - at : right - at])]
+                pieces += [text[place - at : left - at], types.RichTextSpoiler(text=text[left - at : right - at])]
                 place = right
         return _join([*pieces, text[place - at :]]), end
     if isinstance(text, list):

@@ -25,17 +25,9 @@ from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.stored_answer import dump_with_messages
-from bot.telegram import recheck
+from bot.telegram import recheck, session
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
-from bot.telegram.session import (
-    PERMANENT_ERRORS,
-    RICH_REFUSALS,
-    SendOnce,
-    SendRichOnce,
-    get_backoff,
-    may_have_arrived,
-    send_in_background,
-)
+from bot.telegram.session import PERMANENT_ERRORS, SendOnce, SendRichOnce, may_have_arrived
 from bot.views.format import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
@@ -110,7 +102,7 @@ class AnswerDelivery:
         first = self.messages[0]
         try:
             return [await self._deliver_message(first, rich)]
-        except RICH_REFUSALS as exc:
+        except session.RICH_REFUSALS as exc:
             log.warning("question %d: its rich message was refused: %s", self.asked.id, exc)
         self.messages[0] = first
         kept = json.loads(self.whole or "{}")
@@ -273,8 +265,8 @@ class Outbox:
 
     async def _retry(self, delivery: AnswerDelivery) -> None:
         """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""
-        backoff = get_backoff(self.bot)
-        with send_in_background():
+        backoff = session.get_backoff(self.bot)
+        with session.send_in_background():
             while True:
                 wait = backoff.get_wait(delivery.asked.chat_id)
                 await asyncio.sleep(min(max(wait, _RETRY_SECONDS), _WAIT_CHECK_SECONDS))

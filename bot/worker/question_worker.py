@@ -19,7 +19,7 @@ from aiogram import Bot
 from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
-from bot import access
+from bot import access, stored_answer
 from bot.access import AdminRegistry, get_question_reader
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
@@ -27,14 +27,6 @@ from bot.indexing import BotObserver
 from bot.jobs import JobLog
 from bot.metrics import Meter
 from bot.settings import BotSettings
-from bot.stored_answer import (
-    JsonObject,
-    StoredAnswer,
-    deserialize_answer,
-    parse_stored_answer,
-    serialize_answer,
-    serialize_verdicts,
-)
 from bot.telegram import recheck
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import EditWithoutRetry
@@ -44,18 +36,10 @@ from bot.views.format import neutralize_links, split_pages
 from bot.views.results import render_verdicts
 from bot.views.rich import Progress, build_rich_message
 from bot.views.text import RenderContext
+from bot.worker import streaming
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
 from bot.worker.known_answers import AnswerCache, QuestionSuggester, answer_from_pin
 from bot.worker.rate_limits import RateLimiter
-from bot.worker.streaming import (
-    DraftScreen,
-    MessageScreen,
-    ProgressView,
-    Screen,
-    call_best_effort,
-    show_first_answer,
-    show_progress,
-)
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
@@ -87,7 +71,7 @@ class QueuePositions:
 
     def __init__(self, bot: Bot, archive: Archive, running: Callable[[], int]) -> None:
         self._bot, self._archive, self._count_running = bot, archive, running
-        self._screens: dict[int, Screen] = {}
+        self._screens: dict[int, streaming.Screen] = {}
         # question id -> position shown, and when it may be shown again
         self._shown_positions: dict[int, tuple[int, float]] = {}
         self._changed = asyncio.Event()
@@ -96,10 +80,10 @@ class QueuePositions:
         """Wake the loop: the queue has changed."""
         self._changed.set()
 
-    def screen(self, asked: QuestionRow) -> Screen:
+    def screen(self, asked: QuestionRow) -> streaming.Screen:
         """Screen of this question, created on first use: a draft in a private chat, a message in a group."""
-        new: Screen
-        new = (DraftScreen if asked.private else MessageScreen)(self._bot, asked, self._archive)
+        new: streaming.Screen
+        new = (streaming.DraftScreen if asked.private else streaming.MessageScreen)(self._bot, asked, self._archive)
         return self._screens.setdefault(asked.id, new)
 
     def forget(self, asked: QuestionRow) -> None:
@@ -115,7 +99,7 @@ class QueuePositions:
         if screen.message_id is not None:
             text = get_translator(asked.lang)("stopped-nothing")
             with send_to_asker(get_answer_address(asked)):
-                await call_best_effort(
+                await streaming.call_best_effort(
                     EditWithoutRetry(chat_id=asked.chat_id, message_id=screen.message_id, text=text).as_(self._bot)
                 )
 
@@ -182,7 +166,7 @@ class QuestionWorker:
         self._cache = AnswerCache(rag)
         self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._verifications = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES - 1)
-        self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, JsonObject]]]] = {}
+        self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, stored_answer.JsonObject]]]] = {}
         self._stopped_by_reader: set[int] = set()
         self._positions = QueuePositions(bot, rag.archive, lambda: len(self._running))
         self._wakeups = [asyncio.Event() for _ in range(_WORKER_COUNT)]
@@ -291,7 +275,7 @@ class QuestionWorker:
             if asked.mode == "fuller" and not await self._says_more(asked, answer_json):
                 return [], None
             if not (answer_json or asked.private or asked.asker_only) and screen.message_id is not None:
-                await call_best_effort(self._bot.delete_message(asked.chat_id, screen.message_id))
+                await streaming.call_best_effort(self._bot.delete_message(asked.chat_id, screen.message_id))
                 screen.message_id = None  # why there is no answer is for the asker
             buttons = await self._build_buttons(asked, answer_json)
             waiting = build_delivery_messages(split_pages(text), buttons, screen.message_id)
@@ -311,15 +295,17 @@ class QuestionWorker:
         except RagError as exc:
             log.warning("question %d: it is not asked again for its asker: %s", asked.id, exc)
 
-    async def _says_more(self, asked: QuestionRow, found: JsonObject | None) -> bool:
+    async def _says_more(self, asked: QuestionRow, found: stored_answer.JsonObject | None) -> bool:
         """Whether an answer rests on a channel that the group may not read."""
         group = replace(get_question_reader(asked), alone=False)
         shared = await access.get_readable_channels(self._rights, group)
         return any(chat not in shared for chat, *_ in (found or {}).get("cited", ()))
 
-    async def _build_buttons(self, asked: QuestionRow, found: JsonObject | None) -> InlineKeyboardMarkup | None:
+    async def _build_buttons(
+        self, asked: QuestionRow, found: stored_answer.JsonObject | None
+    ) -> InlineKeyboardMarkup | None:
         """Buttons under an answer; under verdicts only the quote buttons, under a sentence of the bot none."""
-        words, given = get_translator(asked.lang), deserialize_answer(found or {})
+        words, given = get_translator(asked.lang), stored_answer.deserialize_answer(found or {})
         if asked.kind == "verify":
             return keyboards.build_quote_keyboard(given, self._rag.archive, words)
         if not found:
@@ -334,18 +320,20 @@ class QuestionWorker:
                 rows.append(keyboards.build_suggestion_row(next_one.text, self.suggestions.make_token(next_one)))
         return keyboards.build_answer_keyboard(asked, given, words, *rows)
 
-    async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, JsonObject | None]:
+    async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, stored_answer.JsonObject | None]:
         """Text to send and answer to store; after a failure, an error sentence and None."""
         try:
             if asked.attempts > _MAX_ATTEMPTS:
                 raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
-            live = ProgressView(await get_answer_translator(asked, self._rag.archive))
+            live = streaming.ProgressView(await get_answer_translator(asked, self._rag.archive))
             checking = partial(recheck.recheck_before_sending, reader=get_question_reader(asked), rights=self._rights)
             screen = self._positions.screen(asked)
             if asked.asker_only:
-                progress = show_first_answer(live, screen, partial(self._render_first, asked, live.words), checking)
+                progress = streaming.show_first_answer(
+                    live, screen, partial(self._render_first, asked, live.words), checking
+                )
             else:
-                progress = show_progress(live, screen, self._bot, asked, checking)
+                progress = streaming.show_progress(live, screen, self._bot, asked, checking)
             async with progress:
                 work = asyncio.create_task(self._answer(asked, live))
                 self._running[asked.id] = asked, work
@@ -372,7 +360,7 @@ class QuestionWorker:
             admin = asked.private and asked.user_id in self._rights
             return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
-    async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, JsonObject]:
+    async def _answer(self, asked: QuestionRow, live: streaming.ProgressView) -> tuple[Text, stored_answer.JsonObject]:
         found = await self.find_answer(asked, live)
         if isinstance(found, Text):
             return found, {}
@@ -382,7 +370,7 @@ class QuestionWorker:
             self._watch.show_answer(asked.chat_id, asked.message_id, found)
         return await self._render(asked, found, live.words)
 
-    async def find_answer(self, asked: QuestionRow, live: ProgressView) -> Answer | Verification | Text:
+    async def find_answer(self, asked: QuestionRow, live: streaming.ProgressView) -> Answer | Verification | Text:
         """Find the answer to a question, or verify its text, in what its asker may read now; else say why not.
 
         A question of a program stands alone: it neither follows those of the chat nor comes before them.
@@ -410,7 +398,7 @@ class QuestionWorker:
         self.meter.count_question("answered", found)
         return found
 
-    async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
+    async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: streaming.ProgressView) -> Answer:
         """Answer a question, from the pinned answer or the cache where there is one."""
         again = asked.mode in {keyboards.DEEP_MODE, keyboards.OTHER_MODE}
         if not again and (pinned := await answer_from_pin(question, self._rag)) is not None:
@@ -439,10 +427,12 @@ class QuestionWorker:
     async def _list_passed_posts(self, asked: QuestionRow) -> tuple[PostKey, ...]:
         """List the posts of the answers before this one to the same question, which its reader did not mean."""
         earlier = await fetch_previous_answer(self._rag.archive, asked)
-        given = parse_stored_answer(earlier.answer) if earlier else StoredAnswer()
+        given = stored_answer.parse_stored_answer(earlier.answer) if earlier else stored_answer.StoredAnswer()
         return (*given.passed, *(one.key for one in given.cited))
 
-    async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, JsonObject]:
+    async def _render(
+        self, asked: QuestionRow, found: Answer, words: Translator
+    ) -> tuple[Text, stored_answer.JsonObject]:
         cited = await visible_posts.fetch_posts(
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
@@ -457,24 +447,24 @@ class QuestionWorker:
             text = Text(words("other-none")) if found.refused else text
         if asked.mode == keyboards.DEEP_MODE:  # with a line that says whether the deeper search found anything new
             earlier = await fetch_previous_answer(self._rag.archive, asked)
-            known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()
+            known = {one.key for one in stored_answer.parse_stored_answer(earlier.answer).cited} if earlier else set()
             more = sum(key not in known for key in found.posts())
             text = as_list(text, Italic(words("deeper-note", count=more)), sep="\n\n")
         if asked.mode == "fuller":
             text = as_list(text, Italic(words("answer-alone")), sep="\n\n")
         if not (asked.asker_only or asked.message_id):  # nobody else has seen the question
             text = as_list(Bold(neutralize_links(asked.text)), text, sep="\n\n")
-        stored = serialize_answer(found, cited) | {"passed": passed}
+        stored = stored_answer.serialize_answer(found, cited) | {"passed": passed}
         return text, await self._add_form(asked, text, stored, content, noted)
 
     async def _add_form(
         self,
         asked: QuestionRow,
         text: Text,
-        stored: JsonObject,
+        stored: stored_answer.JsonObject,
         content: recheck.ShownContent,
         noted: recheck.ShownContent,
-    ) -> JsonObject:
+    ) -> stored_answer.JsonObject:
         """Add the rich message where the chat chose that form, and the content of the form to what is stored."""
         chosen = await readers.is_rich_chat(self._rag.archive, asked.chat_id)
         if not chosen or (rich := build_rich_message(text)) is None:
@@ -501,8 +491,8 @@ class QuestionWorker:
 
     async def _render_verdicts(
         self, asked: QuestionRow, found: Verification, words: Translator
-    ) -> tuple[Text, JsonObject]:
+    ) -> tuple[Text, stored_answer.JsonObject]:
         named = await visible_posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text, content = render_verdicts(found, named, shown), recheck.collect_content_of_verdicts(found, named)
-        return text, await self._add_form(asked, text, serialize_verdicts(found, named), content, content)
+        return text, await self._add_form(asked, text, stored_answer.serialize_verdicts(found, named), content, content)

@@ -254,22 +254,13 @@ class Settings(RagSettings, BaseSettings):
 
 
 class _ExternalSettings(BaseSettings):
-    """Variables of other tools. MODELS__HUB takes precedence."""
+    """Variables of the desktop."""
 
     model_config = SettingsConfigDict(extra="ignore", frozen=True)
 
-    hf_endpoint: str = ""
-    no_color: str = ""  # https://no-color.org
-    term: str = ""
     display: str = ""
     wayland_display: str = ""
     ssh_connection: str = ""
-
-
-def is_color_wanted() -> bool:
-    """Whether the environment lets a terminal be written to in colors."""
-    external = _ExternalSettings()
-    return not external.no_color and external.term != "dumb"
 
 
 def is_desktop() -> bool:
@@ -288,11 +279,7 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
     try:
         if env_file and env_file.is_file():
             _require_assignments(env_file)
-        settings = Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
-        hub = _ExternalSettings(_env_file=env_file).hf_endpoint
-        if hub and "hub" not in settings.models.model_fields_set:
-            return settings.model_copy(update={"models": settings.models.model_copy(update={"hub": hub})})
-        return settings
+        return Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
         name, said = "__".join(map(str, first["loc"][:2])).upper(), first["msg"]

@@ -1,7 +1,6 @@
 """`citegram ask`, `chat`, `verify` and `digest`: questions on the terminal; the viewer may read every channel."""
 
 import argparse
-import re
 import secrets
 import signal
 import sys
@@ -13,7 +12,7 @@ from bot.cli.folder import choose_folder_with_channels, is_folder_named, open_ar
 from bot.control import AnswerJson, RunningBot, hold_folder_or_connect
 from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
-from bot.settings import Settings, is_color_wanted
+from bot.settings import Settings
 from bot.stored_answer import record_traces
 from bot.views import terminal_text
 from bot.views.text import dump_json, strip_control_characters
@@ -90,7 +89,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         print(dump_json(answer["answer"] | extra))
     else:
         text = terminal_text.format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
-        print("\n".join([_highlight(text), *terminal_text.format_answer_trace(answer)]))
+        print("\n".join([text, *terminal_text.format_answer_trace(answer)]))
     return 0
 
 
@@ -107,7 +106,7 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
         print(dump_json({name: value for name, value in verdicts.items() if name != "trace" or value}))
     else:
         said = terminal_text.format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
-        print("\n".join([_highlight(said), *terminal_text.format_stages(verdicts["trace"])]))
+        print("\n".join([said, *terminal_text.format_stages(verdicts["trace"])]))
     return 0
 
 
@@ -164,14 +163,6 @@ def _report_no_channels(settings: Settings, lang: str) -> int:
     return 1
 
 
-def _highlight(text: str) -> str:
-    """Color links and numbers of sources, on a terminal only. Posts bring no escape sequences: they were taken out."""
-    if not (sys.stdout.isatty() and is_color_wanted()):
-        return text
-    text = re.sub(r"\[\d+\]", "\033[36m\\g<0>\033[0m", text)
-    return re.sub(r"https?://[^\s”»]+", "\033[4;34m\\g<0>\033[0m", text)
-
-
 async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
     """Talk until /quit or the end of the input; earlier questions are remembered as in the bot. Returns the exit code.
 
@@ -214,8 +205,7 @@ async def _print_reply(asking: Awaitable[AnswerJson | None], question: str, sett
     if answer is None:
         _report_no_channels(settings, lang)
         return
-    text = terminal_text.format_answer_text(answer, get_translator(lang), settings.bot.zone)
-    print(_highlight(text), end="\n\n", flush=True)
+    print(terminal_text.format_answer_text(answer, get_translator(lang), settings.bot.zone), end="\n\n", flush=True)
 
 
 def _read_line() -> str | None:

@@ -384,7 +384,7 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
                     changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader.user_id)
             if changed:
                 context.rag.caches.forget()
-                context.worker.forget_answers()
+
             done = ("synonyms-removed", "synonyms-unknown") if removes else ("synonyms-added", "synonyms-known")
             sentence = done[0] if changed else done[1]
             text = words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))

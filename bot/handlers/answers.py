@@ -51,7 +51,7 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.questions import VOTE_REASONS, AnsweredQuestion, fetch_answered_question, fetch_trace
 from rag_core.text.tokens import detect_language
-from rag_core.types import Certainty, Post, Question, Viewer, format_channel_post_link
+from rag_core.types import Certainty, Question, Viewer, format_channel_post_link
 
 router = Router()
 
@@ -66,26 +66,18 @@ async def find_asked_answer(
     """Find the answer that a command asks about. Raises Refusal, with a sentence where the bot was addressed."""
     asked = await _find_meant_answer(message, bot, archive)
     if asked is None or asked.user_id != access.get_reader_id(message):
-        refusal = (
-            "why-none"
-            if middlewares.get_replied_message(message) is None
-            else "why-not-yours"
-            if asked
-            else "why-unknown"
-        )
+        replies = middlewares.get_replied_message(message) is not None
+        refusal = "why-not-yours" if asked else "why-unknown" if replies else "why-none"
         raise access.Refusal(words(refusal, why=command) if addressed else "")
     return asked
 
 
 async def _find_meant_answer(message: Message, bot: Bot, archive: Archive) -> AnsweredQuestion | None:
     """Find the answer that a message replies to, else the sender's last one in this chat."""
-    chat, parent = message.chat.id, middlewares.get_replied_message(message)
-    if parent:
-        key = identify_message(parent, access.get_reader_id(message))
-        return await questions.find_question_of_message(archive, bot.id, chat, *key)
-    return await questions.fetch_last_answered(
-        archive, bot.id, chat, access.get_reader_id(message), middlewares.get_thread(message)
-    )
+    chat, reader = message.chat.id, access.get_reader_id(message)
+    if parent := middlewares.get_replied_message(message):
+        return await questions.find_question_of_message(archive, bot.id, chat, *identify_message(parent, reader))
+    return await questions.fetch_last_answered(archive, bot.id, chat, reader, middlewares.get_thread(message))
 
 
 async def check_button_access(
@@ -253,12 +245,12 @@ async def _show_details(
     suggested: Sequence[keyboards.ButtonRow],
 ) -> None:
     """Show the buttons behind "more"; those that carry words of a post only where it may be read and says so now."""
-    archive, own = context.archive, get_translator(asked.lang)
+    archive, own, place = context.archive, get_translator(asked.lang), next(iter(given.quotes), None)
     reader = access.Reader(presser, asked.chat_id, asked.private, asked.asker_only)
-    found = await _find_first_quote(given, await access.build_viewer(context.admins, reader), archive)
-    if found:
-        text, post = found
-        known, bot = await channels.load_channels(archive), message.bot
+    now = await compare_with_posts(given, await access.build_viewer(context.admins, reader), archive)
+    if place and now.holds(place) and not now.stored[place.key].guarded:
+        post, known, bot = now.stored[place.key], await channels.load_channels(archive), message.bot
+        text = join_lines(now.texts[place.key][place.start : place.end])
         quote = text, format_channel_post_link(post.key, known.get(post.key.chat_id))
         inline = bot is not None and (await bot.me()).supports_inline_queries  # else Telegram refuses the button
         shared = bool(inline) and post.key.chat_id in await access.list_public_channels(context.admins)
@@ -268,16 +260,6 @@ async def _show_details(
             return
     shown = keyboards.build_details_keyboard(asked, given, archive, own, None, *suggested, public=False)
     await _replace_keyboard(message, shown)
-
-
-async def _find_first_quote(given: StoredAnswer, viewer: Viewer, archive: Archive) -> tuple[str, Post] | None:
-    """Find the words that the first sentence quotes and their post; None where they changed, or may not be copied."""
-    if not given.quotes:
-        return None
-    now, place = await compare_with_posts(given, viewer, archive), given.quotes[0]
-    if not now.holds(place) or now.stored[place.key].guarded:
-        return None
-    return join_lines(now.texts[place.key][place.start : place.end]), now.stored[place.key]
 
 
 async def _render_reply(
@@ -324,10 +306,10 @@ async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[s
     asked = await _find_meant_answer(message, bot, context.archive)
     if remark is AnswerRemark.COMPLAINT:
         return {"remark": remark, "asked": asked}
-    if asked is None:
-        return False
     # a verdict can be neither deepened nor shortened, and one that found nothing has nothing to show
-    if asked.kind != "ask" and (remark in _ASKER_ONLY_REMARKS or not parse_stored_answer(asked.answer).cited):
+    if asked is None or (
+        asked.kind != "ask" and (remark in _ASKER_ONLY_REMARKS or not parse_stored_answer(asked.answer).cited)
+    ):
         return False
     return {"remark": remark, "asked": asked}
 
@@ -371,10 +353,7 @@ async def _on_remark(
     elif remark is AnswerRemark.WHOLE:
         view = await _render_whole_posts(given, viewer, archive, shown)
     elif remark is AnswerRemark.SHORTER:
-        shortened = await shorten_answer(asked, viewer, archive, shown)
-        if shortened is None:
-            raise access.Refusal(shown.words("answer-changed"))
-        view = shortened
+        view = await shorten_answer(asked, viewer, archive, shown) or View(Text(shown.words("answer-changed")))
     elif lang:
         view = await render_in_language(given, viewer, archive, shown)
     else:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
@@ -65,8 +66,9 @@ async def _press_card(
             await channels.set_channel_visibility(archive, chat_id, visibility)
             if channel_card.awaits_approval(channel):
                 await channels.set_channel_state(archive, chat_id, "active")
-            readers_named = words("channel-visibility", visibility=visibility.value)
-            done = words("channel-set", title=title, visibility=readers_named)
+            done = words(
+                "channel-set", title=title, visibility=words("channel-visibility", visibility=visibility.value)
+            )
         case "guarded-in" | "guarded-out":
             on = action == "guarded-in"
             await channels.allow_guarded_posts(archive, chat_id, on)
@@ -76,9 +78,7 @@ async def _press_card(
             on = action == "bindable"
             await readers.set_channel_bindable(archive, chat_id, on)
             done = words("channel-set-bindable", title=title, may="yes" if on else "no")
-        case _ if channel_card.awaits_approval(
-            channel
-        ):  # an outdated button: pausing is no approval, and resuming would be one
+        case _ if channel_card.awaits_approval(channel):  # an outdated button: resuming would be an approval
             done = words("channel-not-approved", title=title)
         case _:
             on = action == "resume"
@@ -95,28 +95,25 @@ async def _on_channels(message: Message, context: AppContext, words: Translator)
     await message.answer(**(await _render_channel_list(context, 0, words)).as_kwargs())
 
 
-@router.callback_query(on_press("channels"), flags=ADMINS_ONLY)
-async def _press_list(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
-    await redraw_message(pressed, await _render_channel_list(context, callback_data.number, words))
-
-
 async def _render_channel_list(context: AppContext, number: int, words: Translator) -> View:
-    # List all channels except those being removed; what these post afterwards has to be approved.
+    """Render a page of all channels but those being removed; what these post afterwards has to be approved."""
     known = (await channels.load_channels(context.archive)).values()
     there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
     listed = sorted(there, key=lambda c: (not channel_card.awaits_approval(c), c.title.casefold(), c.chat_id))
     if not listed:
         return View(Text(words("channels-none")))
     shown, number, last = keyboards.cut_page(listed, number, keyboards.CHANNELS_PER_PAGE)
-    lines = [
-        channel_card.render_channel_line(view, context, words)
-        for view in await channel_card.load_channel_views(context, shown)
-    ]
-    head = Bold(words("channels-title", count=len(listed)))
+    views = await channel_card.load_channel_views(context, shown)
+    lines = [channel_card.render_channel_line(view, context, words) for view in views]
     rows = channel_card.build_channel_rows(shown, "channel", context, words)
     turns = keyboards.build_page_row(number, last, lambda n: Press(to="channels", number=n), words)
-    text = as_list(head, *lines, words("channels-choose"), sep="\n\n")
+    text = as_list(Bold(words("channels-title", count=len(listed))), *lines, words("channels-choose"), sep="\n\n")
     return View(text, buttons=build_keyboard(*rows, turns))
+
+
+@router.callback_query(on_press("channels"), flags=ADMINS_ONLY)
+async def _press_list(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    await redraw_message(pressed, await _render_channel_list(context, callback_data.number, words))
 
 
 @router.message(F.new_chat_title, IN_GROUP)
@@ -293,22 +290,21 @@ async def _render_progress(context: AppContext, channel: Channel, words: Transla
 async def _build_buttons(
     context: AppContext, channel: Channel, words: Translator, state: str
 ) -> InlineKeyboardMarkup | None:
-    rows: list[tuple[str, str, int]] = []
-    if state == "running":
-        rows += [(words("button-history-refresh"), "channel-history", 0), (words("button-pause"), "history-pause", 0)]
-    elif state in ("paused", "failed"):
-        rows.append((words("button-resume"), "history-resume", 0))
-    elif state != "none":
-        rows.append((words("button-history-all"), "history-begin", 0))
-        rows += [(words("button-history-days", days=days), "history-begin", days) for days in (365, 30)]
-    if state in ("running", "paused", "failed"):
-        rows.append((words("button-history-cancel"), "history-cancel", 0))
-    counts = (await channel_history.count_history(context.archive, datetime.now(UTC))).get(channel.chat_id)
-    if counts and counts.deleted:
-        rows.append((words("button-history-undo", count=counts.deleted), "history-undo", 0))
     token = channel_card.make_channel_token(context.archive, channel.chat_id)
-    back = channel_card.make_row(words("button-back"), "channel", token)
-    return build_keyboard(*(channel_card.make_row(label, to, token, number) for label, to, number in rows), back)
+    row = partial(channel_card.make_row, token=token)
+    counts = (await channel_history.count_history(context.archive, datetime.now(UTC))).get(channel.chat_id)
+    begun, rows = state in ("running", "paused", "failed"), []
+    if state == "running":
+        rows = [row(words("button-history-refresh"), "channel-history"), row(words("button-pause"), "history-pause")]
+    elif begun:
+        rows = [row(words("button-resume"), "history-resume")]
+    elif state != "none":
+        rows = [row(words("button-history-days", days=days), "history-begin", number=days) for days in (365, 30)]
+        rows.insert(0, row(words("button-history-all"), "history-begin"))
+    rows += [row(words("button-history-cancel"), "history-cancel")] if begun else []
+    if counts and counts.deleted:
+        rows.append(row(words("button-history-undo", count=counts.deleted), "history-undo"))
+    return build_keyboard(*rows, row(words("button-back"), "channel"))
 
 
 _MAX_SETS = 20  # per chat
@@ -352,15 +348,15 @@ def _add_set(
         return Text(words("sets-full", count=_MAX_SETS))
     chosen = set[int]()
     for one in filter(None, (part.strip() for part in listed.split(","))):
-        found = [
-            chat
-            for chat, channel in readable.items()
-            if one.casefold() in {channel.title.casefold(), f"@{channel.username or ''}".casefold()} - {"@"}
-        ]
-        if not found:
+        named = {c.chat_id for c in readable.values() if one.casefold() in {c.title.casefold(), _name_channel(c)}}
+        if not named:
             return words.rich("sets-no-channel", name=neutralize_links(one))
-        chosen.update(found)
+        chosen |= named
     sets[name.casefold()] = frozenset(chosen)
     titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen))
     asked = Code(words("sets-asked-in", name=name))
     return words.rich("sets-saved", name=neutralize_links(name), titles=neutralize_links(titles), asked=asked)
+
+
+def _name_channel(channel: Channel) -> str:
+    return f"@{channel.username}".casefold() if channel.username else ""

@@ -62,11 +62,10 @@ async def _on_settings(message: Message, command: CommandObject, context: AppCon
         await message.reply(**(await _render_settings(message.chat.id, context, words)).as_kwargs())
 
 
-@router.callback_query(
-    on_press(
-        "settings", *(f"group-{name}" for name in ("channels", "bind", "unbind", "cited", "admins", "alone", "lang"))
-    )
-)
+_SETTINGS = "settings group-channels group-bind group-unbind group-cited group-admins group-alone group-lang".split()
+
+
+@router.callback_query(on_press(*_SETTINGS))
 async def _press_settings(
     pressed: CallbackQuery, callback_data: Press, bot: Bot, context: AppContext, words: Translator
 ) -> None:
@@ -88,17 +87,19 @@ async def _press_settings(
             else:
                 await readers.bind_channel(archive, group.id, channel.chat_id, own=True)
         case "group-cited":
-            await readers.save_group_rules(archive, group.id, replace(rules, cited_only=bool(number)))
+            rules = replace(rules, cited_only=bool(number))
         case "group-admins":
-            await readers.save_group_rules(archive, group.id, replace(rules, admins_ask=bool(number)))
+            rules = replace(rules, admins_ask=bool(number))
         case "group-alone":
-            await readers.save_group_rules(archive, group.id, replace(rules, asker_only=bool(number)))
-            await publish_group_menu(bot, group.id, hide_questions=bool(number))
+            rules = replace(rules, asker_only=bool(number))
         case "group-lang":
-            chosen = _LANGUAGE_CHOICES[number % len(_LANGUAGE_CHOICES)]
-            await readers.save_group_rules(archive, group.id, replace(rules, lang=chosen))
+            rules = replace(rules, lang=_LANGUAGE_CHOICES[number % len(_LANGUAGE_CHOICES)])
             spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
-            words = get_translator(chosen or spoken)  # the following sentences are in the chosen language
+            words = get_translator(rules.lang or spoken)  # the following sentences are in the chosen language
+    if action in ("group-cited", "group-admins", "group-alone", "group-lang"):
+        await readers.save_group_rules(archive, group.id, rules)
+    if action == "group-alone":
+        await publish_group_menu(bot, group.id, hide_questions=rules.asker_only)
     if action in ("group-channels", "group-bind", "group-unbind"):
         view = await _render_channel_choices(group.id, number, archive, words)
     else:
@@ -196,9 +197,8 @@ async def _press_zone(pressed: CallbackQuery, callback_data: Press, context: App
     await check_may_change_settings(context.admins, message.chat, pressed.from_user.id, words("group-admins-only"))
     if name in _OFFERED:
         await readers.save_chat_zone(context.archive, message.chat.id, name)
-    await redraw_message(
-        pressed, await _render_zones(message.chat.id, context, words), words("settings-kept") if name else ""
-    )
+    view = await _render_zones(message.chat.id, context, words)
+    await redraw_message(pressed, view, words("settings-kept") if name else "")
 
 
 @router.message(ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY | TO_ASKER)
@@ -260,9 +260,7 @@ async def _on_mode(
 ) -> None:
     wanted, reader = (command.args or "").strip().casefold(), get_reader_id(message)
     typed = {
-        words(sentence, recipe=recipe).casefold(): recipe
-        for sentence in ("mode-name", "mode-word")
-        for recipe in _READER_MODES.values()
+        words(name, recipe=one).casefold(): one for name in ("mode-name", "mode-word") for one in _READER_MODES.values()
     }
     wanted = (typed | _READER_MODES).get(wanted, wanted)
     offered, _ = _list_offered_modes(context, admin=reader in context.admins)
@@ -314,19 +312,14 @@ def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[list[str],
 async def _choose_mode(message: Message, wanted: str, reader: int, context: AppContext, words: Translator) -> None:
     await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
     now = await readers.load_answer_mode(context.archive, message.chat.id)
-    chosen = (
-        readers.AnswerMode(now.recipe, not now.careful) if wanted == REVIEW else readers.AnswerMode(wanted, now.careful)
-    )
-    await readers.save_answer_mode(context.archive, message.chat.id, chosen)
+    recipe, careful = (now.recipe, not now.careful) if wanted == REVIEW else (wanted, now.careful)
+    await readers.save_answer_mode(context.archive, message.chat.id, readers.AnswerMode(recipe, careful))
 
 
 async def _render_mode(context: AppContext, message: Message, words: Translator, reader: int) -> View:
     """Render the mode of a chat with its buttons; for an admin in private also the switches for everyone."""
-    now, state = (
-        await readers.load_answer_mode(context.archive, message.chat.id),
-        await load_recipe_switches(context.rag),
-    )
-    admin = reader in context.admins
+    now = await readers.load_answer_mode(context.archive, message.chat.id)
+    state, admin = await load_recipe_switches(context.rag), reader in context.admins
     pinned = {now.recipe, *([REVIEW] if now.careful else [])}
     offered, slow = _list_offered_modes(context, admin=admin)
     usable = [name for name in offered if state.get(name, True)]

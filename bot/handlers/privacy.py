@@ -172,7 +172,7 @@ async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: A
                     await asyncio.sleep(0.05)
         found = await readers.erase_user_data(context.archive, user_id, where)
         context.rag.caches.forget()
-        context.worker.forget_answers()
+
         context.admins.members.forget_user(user_id)
         context.suggestions.forget_offered(user_id)
         rest = words("forget-rest", backups=context.settings.data.backups)

@@ -1,8 +1,7 @@
-"""Answers that need no search: pinned posts, the answer cache, and the questions that readers are offered.
+"""Answers that need no search: pinned posts, and the questions that readers are offered.
 
 A pin holds the post and a keyed hash of the question's terms, none of its words; readers of the channel who ask alike
-get the beginning of the post as it stands now. The cache gives the same question by a reader of the same channels the
-same answer, checked again, for ten minutes; follow-up questions, refusals and answers with a shortfall are not cached.
+get the beginning of the post as it stands now.
 
 Suggested questions are made from the newest posts in the background. Each is asked beforehand as a reader of that one
 channel, without a model, and kept if its own post surely answers it first: what is offered from a channel depends on it
@@ -11,10 +10,8 @@ alone. One is offered at a time, and to a reader once in a talk.
 
 import asyncio
 import logging
-import time
-import unicodedata
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,22 +21,17 @@ from itertools import chain, zip_longest
 from bot.question_generation import generate_questions
 from bot.stored_answer import hash_text_version
 from bot.views.keyboards import make_callback_token
-from ingest.copies import describe_fingerprint
-from rag_core.answer import load_recipe_switches
-from rag_core.caches import IndexVersion, VersionedCache
-from rag_core.context.evidence import check_citations
 from rag_core.conversation.followups import find_question_names
 from rag_core.conversation.memory import follows_earlier_question, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.run import get_or_make_request_id
-from rag_core.storage import Archive, channels, near_duplicates, posts, visible_posts
+from rag_core.storage import Archive, channels, posts, visible_posts
 from rag_core.storage.questions import fetch_queue_stats
-from rag_core.storage.readers import load_answer_mode
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.types import DIRECT_RECIPE, Answer, Certainty, Draft, Post, PostKey, Question, Sentence, Viewer
+from rag_core.types import DIRECT_RECIPE, Answer, Certainty, Post, PostKey, Question, Sentence, Viewer
 from rag_core.writing.extract import quote_span
 
 PINNED_RECIPE = "pinned"
@@ -84,64 +76,6 @@ def _quote_beginning(post: Post) -> tuple[Sentence, ...]:
                 return tuple(quoted)
             quoted.append(quote_span(post, (start, end)))
     return tuple(quoted)
-
-
-# An answer with the 40 passages that were found takes about 80 kB.
-_MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
-
-
-class AnswerCache:
-    """Answer cache by question, channels, language, day and model, valid for one index version."""
-
-    def __init__(self, rag: Engine) -> None:
-        self._rag = rag
-        self._answers: VersionedCache[Answer] = VersionedCache(_MAX_ANSWERS, _MAX_AGE_SECONDS, time.monotonic)
-
-    async def key(self, question: Question, mode: str | None) -> Hashable | None:
-        """Cache key: all that an answer depends on, except the posts; None for a question that is not cached.
-
-        Not cached: follow-up questions, those of a reader some of whose channels could not be looked at, and questions
-        asked while changed posts wait for copy detection, because "also in" may be missing. Raises ArchiveUnavailable.
-        """
-        if question.viewer.list_shortfalls():
-            return None
-        if await near_duplicates.count_uncompared_changes(self._rag.archive, describe_fingerprint()):
-            return None
-        if await follows_earlier_question(question, self._rag):
-            return None
-        words = " ".join(unicodedata.normalize("NFKC", question.text).casefold().split())
-        models = self._rag.writer, self._rag.planner
-        chosen = await load_answer_mode(self._rag.archive, question.chat)
-        switches = tuple((await load_recipe_switches(self._rag)).items())
-        asked = question.asked_at
-        return (
-            words.strip(" ?!.…"), question.lang, question.viewer.channels, asked.date(), asked.tzinfo,
-            *(model and model.name for model in models), mode, chosen, switches,
-        )  # fmt: skip
-
-    async def get(self, question: Question, key: Hashable | None) -> Answer | None:
-        """Cached answer, if its citations still hold; also added to the conversation. Raises ArchiveUnavailable."""
-        known = None if key is None else self._answers.get(key, self._rag.version)
-        if known is None:
-            return None
-        sentences = await check_citations(Draft(known.sentences), question.viewer, self._rag)
-        if sentences != known.sentences:
-            return None
-        await remember_answer(question, known, self._rag)
-        now = await channels.load_channels(self._rag.archive)
-        return replace(known, channels={chat: now[chat] for chat in question.viewer.channels if chat in now})
-
-    def forget(self) -> None:
-        """Drop all answers, for a reader who has their data erased."""
-        self._answers.forget()
-
-    def store(self, key: Hashable | None, version: IndexVersion, answer: Answer) -> None:
-        """Cache an answer without shortfalls, made with this index version.
-
-        Refusals show other posts and are not cached.
-        """
-        if key is not None and not answer.refused and not answer.shortfalls:
-            self._answers.store(key, version, answer)
 
 
 _MAX_READERS = 1000  # whose questions of the last talk are remembered: each is offered once

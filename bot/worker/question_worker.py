@@ -38,7 +38,7 @@ from bot.views.rich import Progress, build_rich_message
 from bot.views.text import RenderContext
 from bot.worker import streaming
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
-from bot.worker.known_answers import AnswerCache, QuestionSuggester, answer_from_pin
+from bot.worker.known_answers import QuestionSuggester, answer_from_pin
 from bot.worker.rate_limits import RateLimiter
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import strip_courtesies
@@ -163,7 +163,7 @@ class QuestionWorker:
         self.confirm_posts: Callable[[Iterable[PostKey]], Awaitable[bool]] | None = None
         self._job_log = job_log or JobLog(rag.archive)
         self.limits = RateLimiter(rag.archive, settings, rights)
-        self._cache = AnswerCache(rag)
+
         self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._verifications = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES - 1)
         self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, stored_answer.JsonObject]]]] = {}
@@ -218,10 +218,6 @@ class QuestionWorker:
         for asked in left:
             await self._positions.remove(asked)
         return len(meant), sum(asked.mode != "fuller" for asked in left)  # nobody asked for fuller ones
-
-    def forget_answers(self) -> None:
-        """Drop all cached answers."""
-        self._cache.forget()
 
     async def _work(self, bell: asyncio.Event) -> None:
         while True:
@@ -390,23 +386,18 @@ class QuestionWorker:
         question = Question(text, asked.lang, asked_at, viewer, chat, thread)
         if asked.kind == "verify":
             return await self._verify(replace(question, lang=detect_question_language(asked.text, asked.lang)))
-        found = await self._answer_or_cached(asked, question, live)
+        found = await self._find_answer(asked, question, live)
         if self.confirm_posts and await self.confirm_posts(found.list_named_posts()):
-            self._cache.forget()
-            found = await self._answer_or_cached(asked, question, live)
+            found = await self._find_answer(asked, question, live)
         found = await apply_group_rules(asked, found, archive)
         self.meter.count_question("answered", found)
         return found
 
-    async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: streaming.ProgressView) -> Answer:
-        """Answer a question, from the pinned answer or the cache where there is one."""
-        again = asked.mode in {keyboards.DEEP_MODE, keyboards.OTHER_MODE}
-        if not again and (pinned := await answer_from_pin(question, self._rag)) is not None:
+    async def _find_answer(self, asked: QuestionRow, question: Question, live: streaming.ProgressView) -> Answer:
+        """Answer a question, from the pinned post where there is one."""
+        other = asked.mode == keyboards.OTHER_MODE
+        if not (other or asked.mode == keyboards.DEEP_MODE) and (pinned := await answer_from_pin(question, self._rag)):
             return pinned
-        other = asked.mode == keyboards.OTHER_MODE  # of which answer depends on those before it
-        key, version = None if other else await self._cache.key(question, asked.mode), self._rag.version
-        if (known := await self._cache.get(question, key)) is not None:
-            return known
         await self._searches.acquire()
         with ExitStack() as slot:
             slot.callback(self._searches.release)
@@ -421,7 +412,6 @@ class QuestionWorker:
             found = await answer_question(question, rag, **live.callbacks())
             if other and not rag.passed.isdisjoint(found.posts()):  # a count, a list: there is only this one
                 found = Answer((), 0.0, found.recipe, trace_id=found.trace_id, channels=found.channels)
-        self._cache.store(key, version, found)
         return found
 
     async def _list_passed_posts(self, asked: QuestionRow) -> tuple[PostKey, ...]:

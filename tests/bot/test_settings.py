@@ -105,13 +105,6 @@ def test_a_file_that_is_no_text_is_one_sentence(tmp_path):
         read_settings(tmp_path / ".env")
 
 
-def test_the_hubs_own_variable_names_a_mirror_unless_the_setting_does(monkeypatch):
-    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example")
-    assert read_settings(None).models.hub == "https://mirror.example"
-    monkeypatch.setenv("MODELS__HUB", "https://other.example")
-    assert read_settings(None).models.hub == "https://other.example"
-
-
 @pytest.mark.parametrize(
     "value", ["1 2", *"-1001234567 501,-1009 0 +5 1_0 １２３ 1e3 1;2 007 99999999999999999 1087968824 777000".split()]
 )

@@ -308,24 +308,6 @@ def test_a_refusal_shows_the_nearest_posts_with_their_words_below_their_links(as
     assert all(re.fullmatch(" {4}“.{10,202}”", lines[n + 1]) for n in links)
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_colors_are_for_a_terminal_that_may_have_them(asked, monkeypatch):
-    question = ("ask", "What is the earliest mention of Ilse Brandt?")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert "\033" not in asked(*question).out
-    for name, value, colors in (("TERM", "xterm", True), ("NO_COLOR", "1", False), ("TERM", "dumb", False)):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, value)
-            patch.setattr("sys.stdout", terminal := Terminal())
-            asked(*question)
-        assert ("\033[36m[1]\033[0m" in terminal.getvalue()) == colors, name
-
-
 def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(citegram, export, nowhere):
     for question, folder in (("What is the earliest mention?", f" {nowhere / 'data'}:"), ("Кто мэр?", "В папке ")):
         said = citegram("ask", question, folder=False)

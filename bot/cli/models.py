@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -11,9 +10,8 @@ from pathlib import Path
 from bot.cli.folder import open_archive, show_progress_bar
 from bot.control import hold_folder_or_connect
 from bot.settings import Settings
-from rag_core.llm.local import measure_free_memory
 from rag_core.llm.protocol import TokenRates
-from rag_core.llm.rates import estimate_stages, judges_only, load_rates, recommend_writer
+from rag_core.llm.rates import estimate_stages, judges_only, load_rates
 from rag_core.models import active_models
 from rag_core.models.active_models import ModelSwitch, get_models_folder, is_gguf_path, list_models_in_use
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models
@@ -130,7 +128,6 @@ def format_model_list(
         *_describe_stages(used.get("writer"), models, settings),
         "Without a model: search by words, answers word for word.",
         f"Folder of the models: {models}",
-        _recommend(models, used, settings),
     ]
 
 
@@ -170,24 +167,6 @@ def _describe_stages(writer: str | None, models: Path, settings: RagSettings) ->
         if not stage.fits:
             lines.append(f"Off: {stage.stage}, which would take {stage.seconds:.0f} s of {stage.limit:.0f} s.")
     return lines
-
-
-def _recommend(models: Path, used: Mapping[str, str], settings: RagSettings) -> str:
-    free, cores = measure_free_memory(), os.cpu_count() or 1
-    writer = used.get("writer")
-    rates = _find_rates(writer, models)
-    row = next((row for row in MODELS if row.name == writer), None)
-    best = recommend_writer(free, cores, (rates, row.bytes) if rates and row else None)
-    machine = f"{cores} cores" + (f", {free / 1e9:.1f} GB free" if free is not None else "")
-    if "embedder" not in used:
-        what = f"citegram models pull {ModelTier.OFFLINE}"
-    elif writer == "LLM__URL" or (best and writer == best.name):
-        what = "what is in use"
-    elif best is None:
-        what = "no writer"
-    else:
-        what = f"citegram models pull {best.tier if best.tier == ModelTier.OFFLINE_WRITER else best.name}"
-    return f"Recommended here ({machine}): {what}"
 
 
 def _describe_next_step(row: ModelSpec, settings: RagSettings, choices: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,9 @@ class Finding(NamedTuple):
 
     fine: bool | None
     what: str
+
+
+fine, note, bad = (partial(Finding, state) for state in (True, None, False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,11 @@ async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterat
             log.info("the check of %s failed", check.name, exc_info=True)
             kind = type(exc).__name__
             failure = f"The check of {check.name} failed ({kind}): run citegram -v doctor, and report what it says."
-        findings += [Finding(False, failure)] if failure else []
-        for fine, what in findings:
+        findings += [bad(failure)] if failure else []
+        for state, what in findings:
             for secret in collect_secrets(case.settings):
                 what = what.replace(secret, "…")
-            yield check.name, Finding(fine, what)
+            yield check.name, Finding(state, what)
 
 
 _MIN_FREE_BYTES = 1 << 30  # for logs, imports and models
@@ -104,12 +108,11 @@ async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
     used = await asyncio.to_thread(measure_disk_usage, folder)
     need = max(_MIN_FREE_BYTES, used.archive + used.indexes)
     if used.free >= need:
-        yield Finding(True, f"{folder}: {used.free / 1e9:.1f} GB free")
+        yield fine(f"{folder}: {used.free / 1e9:.1f} GB free")
         return
-    yield Finding(
-        False,
+    yield bad(
         f"{folder} has {used.free / 1e9:.1f} GB free, and a backup and a rebuild of the indexes need "
-        f"{need / 1e9:.1f} GB: make room, or move the folder and set DATA__DIR.",
+        f"{need / 1e9:.1f} GB: make room, or move the folder and set DATA__DIR."
     )
 
 
@@ -123,16 +126,14 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
     kinds = {mount[1].replace("\\040", " "): mount[2] for mount in mounts if len(mount) > 2}
     kind = next((kinds[str(above)] for above in (folder, *folder.parents) if str(above) in kinds), "")
     if kind in _NETWORK_FILE_SYSTEMS:
-        yield Finding(
-            False,
+        yield bad(
             f"{folder} lies on a network file system ({kind}), where SQLite is not safe: move it to a local disk, and "
-            "set DATA__DIR.",
+            "set DATA__DIR."
         )
     if case.archive is not None and (mode := await index_state.get_journal_mode(case.archive)) != "wal":
-        yield Finding(
-            False,
+        yield bad(
             f"The archive cannot keep its log beside it, its journal mode is {mode}: move {folder} to a local disk, "
-            "and set DATA__DIR.",
+            "and set DATA__DIR."
         )
 
 
@@ -140,7 +141,7 @@ async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
     """Check that other users cannot read the token or the posts."""
     for path, mode in ((case.env_file, "600"), (case.settings.data.dir, "700")):
         if is_open_to_others(path):
-            yield Finding(False, f"{path} can be read by other users of this machine: run chmod {mode} {path}.")
+            yield bad(f"{path} can be read by other users of this machine: run chmod {mode} {path}.")
 
 
 async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
@@ -154,21 +155,20 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
         try:
             need = await asyncio.to_thread(_check_model_files, name, active_models.get_models_folder(rag_settings))
         except ModelUnavailable as exc:
-            yield Finding(False, exc.reason)
+            yield bad(exc.reason)
             continue
         if need is None:  # a remote model, or none
             continue
         free = measure_free_memory()
         if not case.runs and free is not None and need > free:
-            yield Finding(
-                False,
+            yield bad(
                 f"The model {name} needs about {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free: choose "
-                "a smaller one with citegram models use, or end what else runs.",
+                "a smaller one with citegram models use, or end what else runs."
             )
         else:
-            yield Finding(True, f"{name}: its files are what they were when they came")
+            yield fine(f"{name}: its files are what they were when they came")
     if offer := await active_models.find_embedder_offer(rag_settings, case.archive):
-        yield Finding(None, str(offer))
+        yield note(str(offer))
 
 
 def _check_model_files(name: str, folder: Path) -> int | None:
@@ -199,21 +199,21 @@ async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:
             ):
                 status = answer.status
         except (ClientError, OSError, TimeoutError, ValueError):
-            yield Finding(False, f"{server} does not answer: start it, or correct QDRANT__URL.")
+            yield bad(f"{server} does not answer: start it, or correct QDRANT__URL.")
             continue
         if status in (401, 403):
-            yield Finding(False, f"{server} refuses the key: correct QDRANT__KEY.")
+            yield bad(f"{server} refuses the key: correct QDRANT__KEY.")
         elif status != 200:
-            yield Finding(False, f"{server} answers with the error {status}: look at its log.")
+            yield bad(f"{server} answers with the error {status}: look at its log.")
         else:
-            yield Finding(True, f"the{server[3:]} answers")
+            yield fine(f"the{server[3:]} answers")
 
 
 async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
     """Report all contradictory settings."""
     contradictions = list(_find_contradictions(case.settings))
     for contradiction in contradictions:
-        yield Finding(False, contradiction)
+        yield bad(contradiction)
     if not case.settings.bot.admins:
         yield Finding(
             False if case.settings.bot.token.get_secret_value() else None,
@@ -221,7 +221,7 @@ async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
             ".env.",
         )
     elif not contradictions:
-        yield Finding(True, "settings: none contradicts another")
+        yield fine("settings: none contradicts another")
 
 
 def _find_contradictions(settings: Settings) -> Iterator[str]:

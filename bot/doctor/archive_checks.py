@@ -14,7 +14,7 @@ from functools import partial
 from importlib.util import find_spec
 
 from bot.control import DenseFacts, IndexFacts, RunningBot, hold_folder_or_connect
-from bot.doctor import CheckContext, Finding
+from bot.doctor import CheckContext, Finding, bad, fine, note
 from bot.settings import Settings
 from bot.views.text import strip_control_characters
 from ingest.indexer import DenseIndexer
@@ -43,14 +43,14 @@ async def open_check_context(settings: Settings, *, verbose: bool) -> AsyncItera
     case, folder = CheckContext(settings, verbose=verbose), settings.data.dir
     if not folder.exists():  # looking must not make a folder whose name was mistyped
         text = f"There is no folder {folder.resolve()} yet: the first start makes it. Is --data (or DATA__DIR) right?"
-        yield replace(case, start=(Finding(None, text),))
+        yield replace(case, start=(note(text),))
         return
     if await asyncio.to_thread(needs_migration, folder):
         text = (
             "The archive is that of an earlier version of Citegram: start the bot, which makes a backup and brings it "
             "up to date, and look again."
         )
-        yield replace(case, start=(Finding(None, text),))
+        yield replace(case, start=(note(text),))
         return
     case = await _collect_index_facts(case)
     archive = None
@@ -58,7 +58,7 @@ async def open_check_context(settings: Settings, *, verbose: bool) -> AsyncItera
         archive = await Archive.open(folder)
     except RagError as exc:
         if all(exc.reason != finding.what for finding in case.start):
-            case = replace(case, start=(*case.start, Finding(False, exc.reason)))
+            case = replace(case, start=(*case.start, bad(exc.reason)))
     try:
         yield replace(case, archive=archive)
     finally:
@@ -76,7 +76,7 @@ async def _collect_index_facts(case: CheckContext) -> CheckContext:
                 hours, minutes = divmod(seconds // 60, 60)
                 runs = f"for {hours} h {minutes} min" if seconds >= 60 else f"for {seconds} s"
                 text = f"a bot runs here: process {owner.process}, {runs}"
-                return replace(case, facts=facts, runs=True, start=(Finding(True, text),))
+                return replace(case, facts=facts, runs=True, start=(fine(text),))
             async with open_engine(case.settings.rag()) as rag:
                 return replace(case, facts=await collect_index_facts(rag))
     except RagError as exc:
@@ -86,7 +86,7 @@ async def _collect_index_facts(case: CheckContext) -> CheckContext:
             f"The indexes and models could not be looked at within {_FACTS_TIMEOUT_SECONDS:g} s: look whether the disk "
             "and LLM__URL answer."
         )
-    return replace(case, runs=owner is not None, start=(Finding(False, text),))
+    return replace(case, runs=owner is not None, start=(bad(text),))
 
 
 async def report_start(case: CheckContext) -> AsyncIterator[Finding]:
@@ -101,22 +101,20 @@ async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
         return
     channels_by_id = await channels.load_channels(case.archive)
     if not channels_by_id:
-        yield Finding(None, "no channels yet: citegram import result.json, or make the bot admin of a channel")
+        yield note("no channels yet: citegram import result.json, or make the bot admin of a channel")
     for channel in channels_by_id.values():
         count = await posts.count_posts(case.archive, channel.chat_id)
         closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
-        yield Finding(
-            None,
+        yield note(
             f"{strip_control_characters(channel.title)}: {count} posts, {channel.state}, "
-            f"{channel.visibility.value}{closed}",
+            f"{channel.visibility.value}{closed}"
         )
     inbox = await raw_updates.count_updates_by_state(case.archive)
-    yield Finding(True, f"inbox: {inbox['pending']} waiting")
+    yield fine(f"inbox: {inbox['pending']} waiting")
     if inbox["poison"]:
-        yield Finding(
-            False,
+        yield bad(
             f"{inbox['poison']} updates could not be read and are in quarantine: update Citegram, and report the lines "
-            "of the log that name them.",
+            "of the log that name them."
         )
 
 
@@ -136,10 +134,10 @@ async def check_media(case: CheckContext) -> AsyncIterator[Finding]:
     missing = await asyncio.to_thread(find_missing_readers, speech_model)
     for kind, one in status.items():
         if kind in missing and one.waiting:
-            yield Finding(False, f"files of posts ({kind}): {one.waiting} cannot be read: {_READERS[missing[kind]]}.")
+            yield bad(f"files of posts ({kind}): {one.waiting} cannot be read: {_READERS[missing[kind]]}.")
     if kinds := [kind for kind in missing if kind not in status]:
         remedies = "; ".join(dict.fromkeys(_READERS[missing[kind]] for kind in kinds))
-        yield Finding(None, f"files of posts ({', '.join(kinds)}) could not be read: {remedies}")
+        yield note(f"files of posts ({', '.join(kinds)}) could not be read: {remedies}")
 
 
 async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
@@ -148,13 +146,13 @@ async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
         return
     if (rebuild := await index_state.find_running_rebuild(case.archive)) is not None:
         now = "is being rebuilt" if case.runs else "is half rebuilt (it goes on when the bot runs)"
-        yield Finding(None, f"the index {now}: {rebuild.done} of {rebuild.total} posts")
+        yield note(f"the index {now}: {rebuild.done} of {rebuild.total} posts")
     all_jobs = await index_state.load_jobs(case.archive)
     for job in all_jobs:
         if job.failing:
-            yield Finding(False, f"the job {job.name} failed ({job.failed_at:%Y-%m-%d %H:%M} UTC): {job.error}")
+            yield bad(f"the job {job.name} failed ({job.failed_at:%Y-%m-%d %H:%M} UTC): {job.error}")
     if all_jobs and not any(job.failing for job in all_jobs):
-        yield Finding(True, f"scheduled jobs: {', '.join(job.name for job in all_jobs)}; each ended well")
+        yield fine(f"scheduled jobs: {', '.join(job.name for job in all_jobs)}; each ended well")
 
 
 async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
@@ -165,27 +163,19 @@ async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
     if not backups:
         since = await channels.get_first_channel_date(case.archive)
         if since is not None and now - since < _MAX_BACKUP_AGE:
-            yield Finding(None, "no backup yet: the first is made at night, or with citegram backup")
+            yield note("no backup yet: the first is made at night, or with citegram backup")
         else:
-            yield Finding(
-                False, f"There is no backup of {count} posts: run citegram backup, and leave the bot running at night."
-            )
+            yield bad(f"There is no backup of {count} posts: run citegram backup, and leave the bot running at night.")
         return
     newest, age = backups[0], now - get_backup_time(backups[0])
     if age > _MAX_BACKUP_AGE:
-        yield Finding(
-            False, f"The last backup is {age.days} days old: run citegram backup, and leave the bot running at night."
-        )
+        yield bad(f"The last backup is {age.days} days old: run citegram backup, and leave the bot running at night.")
     if not await run_cancellable(partial(read_archive_version, newest)):
-        yield Finding(
-            False, f"The backup {newest} cannot be put back: look at the disk, delete the file and run citegram backup."
-        )
+        yield bad(f"The backup {newest} cannot be put back: look at the disk, delete the file and run citegram backup.")
     elif age <= _MAX_BACKUP_AGE:
-        yield Finding(
-            True, f"backups: {len(backups)}, the last of {get_backup_time(newest):%Y-%m-%d %H:%M} UTC can be put back"
-        )
+        yield fine(f"backups: {len(backups)}, the last of {get_backup_time(newest):%Y-%m-%d %H:%M} UTC can be put back")
     if not case.settings.data.backups:
-        yield Finding(None, "DATA__BACKUPS is 0: no backup is made at night")
+        yield note("DATA__BACKUPS is 0: no backup is made at night")
 
 
 async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
@@ -194,13 +184,12 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
         return
     archive_size, facts = f"archive: {await posts.count_posts(case.archive)} posts", case.facts
     if facts is None:
-        yield Finding(None, archive_size)
+        yield note(archive_size)
         return
     if facts["behind"] < 0:
-        yield Finding(
-            False,
+        yield bad(
             f"The index knows of {-facts['behind']} changes that the archive does not have, as after a restore under a "
-            "running bot: restart the bot, which builds it anew.",
+            "running bot: restart the bot, which builds it anew."
         )
     else:
         when = "the bot takes them in" if case.runs else "taken in at the next start"
@@ -208,7 +197,7 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
         text = f"{archive_size}; lexical index: {facts['passages']} passages, {late}"
         yield Finding(None if facts["behind"] else True, text)
     for reason in facts["without"]:
-        yield Finding(False, f"search by meaning is off: {reason}")
+        yield bad(f"search by meaning is off: {reason}")
     if dense := facts["dense"]:
         index_size, minutes = f"{dense['model']}: {dense['vectors']} vectors", max(1, round(dense["seconds"] / 60))
         later = f"{dense['waiting']} posts to come: about {minutes} min of work while the bot runs"
@@ -216,19 +205,19 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
             None if dense["waiting"] else True, f"{index_size}, {later if dense['waiting'] else 'up to date'}"
         )
     elif not facts["without"]:
-        yield Finding(None, "search by words alone: citegram models pull offline adds search by meaning")
+        yield note("search by words alone: citegram models pull offline adds search by meaning")
     if compared := facts["compared"]:
         looked = compared["posts"]
         for leg, wrong in (("lexical index", compared["words"]), ("vectors", compared["vectors"])):
             if wrong:
                 text = f"{wrong} of {looked} posts that were compared stand differently in the {leg}"
-                yield Finding(False, f"{text}: run citegram reindex.")
+                yield bad(f"{text}: run citegram reindex.")
         if looked and not (compared["words"] or compared["vectors"]):
-            yield Finding(True, f"indexes and archive agree: {looked} posts by number, {compared['some']} by words")
-    for fine, text in facts["language"]:
-        yield Finding(fine, text)
+            yield fine(f"indexes and archive agree: {looked} posts by number, {compared['some']} by words")
+    for state, text in facts["language"]:
+        yield Finding(state, text)
     if case.verbose:
-        yield Finding(None, f"bar for answers: {facts['bar']}")
+        yield note(f"bar for answers: {facts['bar']}")
 
 
 _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"

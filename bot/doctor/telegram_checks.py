@@ -18,7 +18,7 @@ from aiogram.types import ChatMemberRestricted
 from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientTimeout
 
-from bot.doctor import CheckContext, Finding
+from bot.doctor import CheckContext, Finding, bad, fine, note
 from bot.jobs import open_history_client
 from bot.settings import BotSettings
 from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
@@ -107,7 +107,7 @@ async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
     for finding in findings:
         yield finding
     if checks and not findings:
-        yield Finding(True, f"the bot reads {len(live)} channels and may answer in {len(groups)} bound groups")
+        yield fine(f"the bot reads {len(live)} channels and may answer in {len(groups)} bound groups")
 
 
 async def check_history(case: CheckContext) -> AsyncIterator[Finding]:
@@ -120,13 +120,13 @@ async def check_history(case: CheckContext) -> AsyncIterator[Finding]:
             if client is None:
                 return
             if not live:
-                yield Finding(None, "history: the bot is in no channel yet, so that nothing was asked")
+                yield note("history: the bot is in no channel yet, so that nothing was asked")
                 return
             await client.get_messages(live[0].chat_id, [1])
     except RagError as exc:
-        yield Finding(False, f"history: {exc.reason}")
+        yield bad(f"history: {exc.reason}")
         return
-    yield Finding(True, f"history: signed in, {len(await channel_history.list_backfills(case.archive))} channels begun")
+    yield fine(f"history: signed in, {len(await channel_history.list_backfills(case.archive))} channels begun")
 
 
 async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -> Finding | None:
@@ -146,7 +146,7 @@ async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -
         )
     else:
         text = f"The bot is not in {title} any more: add it as an admin again, or take the channel out with /channels."
-    return Finding(False, text)
+    return bad(text)
 
 
 async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Finding | None:
@@ -160,43 +160,41 @@ async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Findin
     except (AiogramError, TimeoutError):
         return _report_unknown_rights(title)
     if me is None or me.status not in _MEMBER_STATUSES:
-        return Finding(None, f"The bot is not in the group {title}: add it again; until then nobody can ask there.")
+        return note(f"The bot is not in the group {title}: add it again; until then nobody can ask there.")
     muted = isinstance(me, ChatMemberRestricted) and not me.can_send_messages
     text = f"The bot may not write in the group {title}: let it send messages there."
-    return Finding(False, text) if muted else None
+    return bad(text) if muted else None
 
 
 def _report_unknown_rights(title: str) -> Finding:
-    return Finding(None, f"Telegram did not say what the bot may do in {title}: look again in a minute.")
+    return note(f"Telegram did not say what the bot may do in {title}: look again in a minute.")
 
 
 async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
     """Check the proxy, the token, which messages the bot gets in groups, and the webhook."""
     settings = case.settings.bot
     if not settings.token.get_secret_value():
-        yield Finding(None, "BOT__TOKEN is empty: run citegram init, or try citegram demo")
+        yield note("BOT__TOKEN is empty: run citegram init, or try citegram demo")
         return
     if place := await check_proxy(settings):
-        yield Finding(True, f"the proxy {place} takes connections")
+        yield fine(f"the proxy {place} takes connections")
     async with open_bot(settings) as bot:
         try:
             me = await bot.get_me()
             reads = "all messages of its groups" if me.can_read_all_group_messages else "commands and replies in groups"
             inline = "on" if me.supports_inline_queries else "off (to switch it on: /setinline at @BotFather)"
-            yield Finding(True, f"@{me.username} is known to {settings.api}; it gets {reads}; inline mode is {inline}")
+            yield fine(f"@{me.username} is known to {settings.api}; it gets {reads}; inline mode is {inline}")
             if settings.guest and not me.supports_guest_queries:
-                yield Finding(None, "BOT__GUEST is on, but the bot's guest mode is off: switch it on at @BotFather")
+                yield note("BOT__GUEST is on, but the bot's guest mode is off: switch it on at @BotFather")
             info = await bot.get_webhook_info()
         except (AiogramError, TimeoutError) as exc:
-            yield Finding(False, explain_call_error(exc, settings))
+            yield bad(explain_call_error(exc, settings))
             return
     # only the host of an address is shown: the rest may be secret
     wanted, host = case.settings.webhook.url, urlsplit(info.url).hostname or ""
     if info.url and not wanted:
-        yield Finding(
-            False,
-            f"A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set "
-            "WEBHOOK__URL.",
+        yield bad(
+            f"A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set WEBHOOK__URL."
         )
     elif info.url != wanted:
         yield Finding(
@@ -205,15 +203,14 @@ async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
             "restart the bot, which sets it.",
         )
     elif info.url:
-        yield Finding(True, f"updates come by webhook to {host}")
+        yield fine(f"updates come by webhook to {host}")
     if info.url and (at := info.last_error_date) and datetime.now(UTC) - at < _RECENT_ERROR_AGE:
-        yield Finding(
-            False,
+        yield bad(
             f"Telegram could not bring updates to {host} at {at:%H:%M} UTC ({info.last_error_message}): look at the "
-            "proxy before the bot, its certificate and WEBHOOK__PORT.",
+            "proxy before the bot, its certificate and WEBHOOK__PORT."
         )
     if info.pending_update_count > _MANY_PENDING_UPDATES:
-        yield Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot")
+        yield note(f"{info.pending_update_count} updates wait at Telegram for the bot")
 
 
 async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
@@ -234,10 +231,9 @@ async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
             return  # reported by the check of Telegram
         off = (started + time.time()) / 2 - theirs.timestamp()
     if abs(off) <= _MAX_CLOCK_DIFFERENCE_SECONDS:
-        yield Finding(True, f"the clock agrees with {settings.api}")
+        yield fine(f"the clock agrees with {settings.api}")
         return
-    yield Finding(
-        False,
+    yield bad(
         f"The clock of this machine is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} that of {settings.api}: "
-        "set it right (timedatectl set-ntp true), for words of time and gaps go by it.",
+        "set it right (timedatectl set-ntp true), for words of time and gaps go by it."
     )

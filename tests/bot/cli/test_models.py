@@ -101,19 +101,6 @@ async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(
     assert "The server judges, plans and writes" in listed()
 
 
-async def test_the_last_line_recommends_the_embedder_first_and_then_a_writer(settings, monkeypatch):
-    monkeypatch.setattr("bot.cli.models.measure_free_memory", lambda: 4_000_000_000)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    models = settings.data.dir / "models"
-    for used, said in (
-        ({}, "citegram models pull offline"),
-        ({"embedder": "minilm-navec"}, "citegram models pull offline-writer"),
-        ({"embedder": "minilm-navec", "writer": "qwen2.5-coder-1.5b"}, "what is in use"),
-    ):
-        last = models_command.format_model_list(models, used, settings.rag())[-1]
-        assert last == f"Recommended here (2 cores, 4.0 GB free): {said}"
-
-
 async def test_a_pulled_writer_is_switched_on_by_one_word(settings, tiny_gguf, capsys):
     folder = settings.data.dir / "models" / "qwen2.5-coder-1.5b"
     folder.mkdir(parents=True)

@@ -120,7 +120,6 @@ def _strip_slot_marks(value: str | int) -> str | int:
 
 
 def _is_trusted(name: str, value: str) -> bool:
-    """Check that a value is a sentence or a command of this bot."""
     return isinstance(value, TrustedSentence) or (
         name not in _UNTRUSTED_ARGUMENTS and value.startswith("/") and value[1:].isalpha()
     )

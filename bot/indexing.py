@@ -289,5 +289,4 @@ class RebuildRunner:
         changed.set()
 
     def _is_over(self) -> bool:
-        """Check that the rebuild makes no more progress in this process."""
         return self.current is None or self.current.state != "running" or self._task is None or self._task.done()

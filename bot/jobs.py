@@ -291,7 +291,6 @@ class MaintenanceJobs:
 
 
 def _back_up(folder: Path, keep: int, stop: threading.Event) -> str:
-    """Make a backup and keep the last `keep`."""
     made = make_backup(folder, stop)
     prune_backups(folder, keep)
     return made.name

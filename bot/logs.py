@@ -183,12 +183,10 @@ def _strip_texts(argument: object) -> object:
 
 
 def _escape_control_characters(text: str) -> str:
-    """Escape control characters as in a Python literal."""
     return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def _describe_exception(exc: BaseException) -> str:
-    """Part of an exception that may be logged."""
     names = {kind.__name__ for kind in type(exc).__mro__}
     if isinstance(exc, _SAFE_ERRORS):
         return exc.reason if isinstance(exc, RagError) else str(exc)

@@ -34,7 +34,6 @@ _SLICE_POSTS = 500  # posts at a time
 
 
 def _find_differing_posts(expected: MessageIdsByChat, there: MessageIdsByChat) -> list[PostKey]:
-    """List the posts that are in exactly one of the two."""
     chats = sorted({*expected, *there})
     return [PostKey(c, n) for c in chats for n in sorted(expected.get(c, set()) ^ there.get(c, set()))]
 

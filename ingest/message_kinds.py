@@ -91,13 +91,11 @@ def _format_contact(value: Fields) -> str:
 
 
 def _format_audio(value: Fields) -> str:
-    """Format a piece of music: performer – title."""
     names = (parse_text(value.get(key), MAX_FILE_NAME_LENGTH) for key in ("performer", "title"))
     return " – ".join(filter(None, names))
 
 
 def _format_texts(value: Fields) -> str:
-    """Format a venue or a game: a line for each text."""
     return join_lines(*(parse_text(value.get(key)) for key in ("title", "address", "description", "text")))
 
 
@@ -107,7 +105,6 @@ _THOUSANDTHS_CURRENCIES = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "
 
 
 def _format_invoice(value: Fields) -> str:
-    """Format an invoice: title, description, price."""
     amount, currency = value.get("total_amount"), parse_text(value.get("currency"), 3)
     price = ""
     if type(amount) is int and 0 < amount < 10**12 and currency and currency not in _THOUSANDTHS_CURRENCIES:
@@ -124,7 +121,6 @@ _GIVEAWAY_LABELS = {
 
 
 def _format_giveaway(value: Fields) -> str:
-    """Format a giveaway or its results: the prize, the number of winners and the day of the selection."""
     if not value:
         return ""
     prize = parse_text(value.get("prize_description")) or ""

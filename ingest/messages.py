@@ -198,7 +198,6 @@ def _flatten_text(value: object) -> tuple[str, tuple[Entity, ...]]:
 
 
 def _parse_entities(value: object) -> tuple[Entity, ...]:
-    """Parse the entities of a live message; incomplete ones are left out."""
     found = []
     for item in value if isinstance(value, list) else ():
         kind, offset, length = (parse_object(item).get(key) for key in ("type", "offset", "length"))

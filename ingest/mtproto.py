@@ -295,7 +295,6 @@ class HistoryClient:
 
     @asynccontextmanager
     async def _requesting(self, seconds: float) -> AsyncIterator[None]:
-        """One request at a time; the client's errors become HistoryUnavailable, FloodWait or NoAccess."""
         from telethon import errors
 
         # of the network, of the server, and replies that cannot be read

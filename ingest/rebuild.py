@@ -237,7 +237,6 @@ class EmbedderChange:
         self._next, self._state = index, state
 
     async def _embed_batch(self, tell: Callable[[int, int], None] | None = None) -> bool:
-        """Embed the next posts; False where there are none left."""
         assert self._next
         changes = await posts.list_post_changes(self._archive, self._state.watermark, self._batch.posts)
         if changes:

@@ -165,7 +165,6 @@ def _describe_engine(args: argparse.Namespace, rag: Engine, way: Variant) -> dic
 
 
 async def _run_questions(args: argparse.Namespace, settings: Settings, command: str) -> None:
-    """Search or answer the questions, also in several variants."""
     dataset = read_dataset(args.path, args.distractors, args.limit, args.seed)
     queries = [query for query in dataset.queries if command == "answers" or query.relevant]
     variant = Variant(args.recipe, args.plan, args.legs, args.rerank)
@@ -250,7 +249,6 @@ async def _run_judge(args: argparse.Namespace, settings: Settings) -> None:
 
 @asynccontextmanager
 async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterator[LanguageModel]:
-    """Open the planner model alone. Raises ModelUnavailable."""
     if path:
         llm = settings.llm.model_copy(update={"model": str(path.absolute()), "url": ""})
         settings = settings.model_copy(update={"llm": llm})
@@ -286,7 +284,6 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
 
 
 async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
-    """Fit the bar for answers and the fusion of the retrievers."""
     dataset = read_dataset(args.path, args.distractors, args.limit, args.seed)
     if not any(query.answerable for query in dataset.queries):
         raise ImportRefused(f"{args.path} holds no answerable question: add some, as a bar is fitted to them.")
@@ -315,7 +312,6 @@ _FEWEST_QUESTIONS = 50  # fewer say little about a change
 
 
 async def _run_make(args: argparse.Namespace, settings: Settings) -> None:
-    """Make a question set out of the posts of the archive."""
     folder: Path = args.path
     if (folder / "queries.jsonl").exists():
         raise SettingsWrong(f"{folder} holds questions already: name another folder, or measure with these.")

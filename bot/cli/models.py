@@ -10,7 +10,6 @@ from pathlib import Path
 from bot.cli.folder import open_archive, show_progress_bar
 from bot.control import hold_folder_or_connect
 from bot.settings import Settings
-from rag_core.llm.protocol import TokenRates
 from rag_core.llm.rates import estimate_stages, judges_only, load_rates
 from rag_core.models import active_models
 from rag_core.models.active_models import ModelSwitch, get_models_folder, is_gguf_path, list_models_in_use
@@ -140,10 +139,6 @@ def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tupl
     return mark, *cells, memory, row.licence, row.published_by, row.where
 
 
-def _find_rates(name: str | None, models: Path) -> TokenRates | None:
-    return load_rates(Path(name).parent if is_gguf_path(name) else models / name) if name else None
-
-
 _STAGE_VERBS = {"judge": "judges answers", "plan": "plans searches", "write": "writes answers"}
 
 
@@ -153,7 +148,7 @@ def _describe_stages(writer: str | None, models: Path, settings: RagSettings) ->
         return []
     if writer == "LLM__URL":
         return ["The server judges, plans and writes: nothing is left out for its time."]
-    rates = _find_rates(writer, models)
+    rates = load_rates(Path(writer).parent if is_gguf_path(writer) else models / writer)
     if rates is None:
         return ["What it does here is known after its first load, which measures its speed."]
     if judges_only(writer):

@@ -173,7 +173,6 @@ def declare_completion(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_completion(args: argparse.Namespace, settings: Settings) -> int:
-    """Print the script. Returns the exit code."""
     from bot.__main__ import COMMANDS, CommandParser, build_parser
 
     words_by_path: dict[str, str] = {}

@@ -172,7 +172,6 @@ _STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: it
 
 
 def _call(handler: TypeAdapter[Any], say: ReportProgress, **fields: object) -> Awaitable[object]:
-    """Call a handler with the fields of a request. Raises ValidationError."""
     work: Awaitable[object] = handler.validate_python(ArgsKwargs((say,), fields))
     return work
 

@@ -138,7 +138,6 @@ def _compute_sure_bar(rows: Sequence[JudgedAnswer]) -> float:
 
 
 def _measure_share(flags: Sequence[bool]) -> tuple[float, float, float]:
-    """Measure a share with its 95 % interval."""
     share = float(np.mean(flags)) if flags else 0.0
     low, high = compute_wilson_interval(share, len(flags)) if flags else (0.0, 1.0)
     return round(share, 4), round(low, 4), round(high, 4)

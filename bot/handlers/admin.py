@@ -229,7 +229,6 @@ async def _press_pull(
 
 
 async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
-    """List the downloaded models with their use, and the choice of no model."""
     folder = active_models.get_models_folder(context.rag.settings)
     rows = await asyncio.to_thread(lambda: [row for row in MODELS if is_model_present(row, folder / row.name)])
     nothing = [(_NO_MODEL, ModelRole.WRITER.value)] if any(row.role is ModelRole.WRITER for row in rows) else []

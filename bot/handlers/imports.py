@@ -55,7 +55,6 @@ def translate_note(code: str, parameters: Mapping[str, str | int], words: Transl
 
 
 async def _edit_progress(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
-    """Show a text in the progress message; a failure does not stop the import."""
     try:
         async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
             await message.edit_text(**split_pages(text)[0].as_kwargs(), reply_markup=buttons)

@@ -172,7 +172,6 @@ async def _load_requested_posts(
 
 
 def _extract_hidden_links(message: Message) -> str:
-    """Addresses behind the words of a message."""
     return " ".join(e.url for e in message.entities or () if e.type == MessageEntityType.TEXT_LINK and e.url)
 
 

@@ -85,7 +85,6 @@ class SearchQueue:
 async def _on_search(
     message: Message, addressed: bool, context: AppContext, words: Translator, searches: SearchQueue
 ) -> None:
-    """Answer /search with the first page."""
     asked = _get_search_text(message)
     if not asked and not addressed:
         return

@@ -93,7 +93,6 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
 
 @router.message(ChatCommand("start", chats=GROUPS, addressed_only=True))
 async def _on_group_start(message: Message, context: AppContext, words: Translator) -> None:
-    """Say what the group can ask and how, or how to get access."""
     reader = access.get_reader(message)
     readable = await access.get_readable_channels(context.admins, reader)
     if readable:

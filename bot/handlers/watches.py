@@ -68,7 +68,6 @@ async def _on_watches(message: Message, context: AppContext, words: Translator) 
 
 
 async def _render_watches(chat_id: int, viewer: Viewer, context: AppContext, words: Translator) -> View:
-    """Render the watches of a chat, each with links to its last hits that the viewer may read."""
     kept = await subscriptions.list_watches(context.archive, chat_id)
     if not kept:
         return View(words.rich("watches-none", example=Code(f"/watch {words('watch-example')}")))

@@ -191,7 +191,6 @@ def _clean_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
 
 
 def _trim_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
-    """Strip white space at the end, and at the start up to the first entity."""
     shorter = text.rstrip()
     first = min((entity["offset"] for entity in entities), default=len(text))
     lead = min(len(shorter) - len(shorter.lstrip()), first)

@@ -123,7 +123,6 @@ def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[
 
 
 def _build_inline_keyboard(markup: object) -> Json | None:
-    """Build the inline keyboard that the message stores; None for other keyboards, which no message stores."""
     if not isinstance(markup, InlineKeyboardMarkup):
         return None
     for button in (button for row in markup.inline_keyboard for button in row):
@@ -419,7 +418,6 @@ def edit_message_text(call: bot_api.EditMessageText, world: SandboxState) -> Jso
 
 
 def _prepare_edit(call: bot_api.EditMessageText | bot_api.EditEphemeralMessageText) -> Json:
-    """Prepare the new text or rich message of an edit, in place of either."""
     if call.rich_message is not None:
         return {"text": None, "entities": None, "rich_message": prepare_rich_message(call.rich_message)}
     text, entities = prepare_text(call.text, _dump_entities(call.entities))
@@ -494,7 +492,6 @@ def _add_ephemeral_message(world: SandboxState, room: SandboxChat, call: Any, co
 
 
 def _get_ephemeral_message(world: SandboxState, call: Any, *, edit: bool = True) -> tuple[SandboxChat, int, Json]:
-    """Get an ephemeral message of the bot by chat, receiver and id, with its key."""
     room = require_readable_chat(world, call.chat_id)
     whose = {"receiver_user": {"id": call.receiver_user_id}, "ephemeral_message_id": call.ephemeral_message_id}
     message = room.messages.get(key := get_message_key(whose))
@@ -512,7 +509,6 @@ def _edit_ephemeral_message(world: SandboxState, call: Any, **content: Any) -> b
 
 
 def _edit_message(world: SandboxState, room: SandboxChat, key: int, message: Json, content: Json, call: Any) -> Json:
-    """Edit content and buttons of a message; 400 if nothing would change."""
     new = content | {"reply_markup": _build_inline_keyboard(call.reply_markup)}
     if all((message.get(name) or None) == (value or None) for name, value in new.items()):
         raise bad_request(_NOT_MODIFIED_TEXT)

@@ -224,7 +224,6 @@ async def _act(world: SandboxState, deed: str, body: Json) -> object:
 
 
 def _attach_file(world: SandboxState, name: str, data: str, caption: str) -> Json:
-    """Fields of a message with a file, whose bytes come as base64: a photo, audio, or a document."""
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     upload = UploadedFile(token_urlsafe(12), name, kind, b64decode(data))
     world.files[upload.file_id] = upload

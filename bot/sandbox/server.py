@@ -189,7 +189,6 @@ class Sandbox:
         return hmac.compare_digest(request.match_info["token"].encode(errors="replace"), self.token.encode())
 
     async def _on_file(self, request: web.Request) -> web.StreamResponse:
-        """Serve the content of a file."""
         for upload in self.world.files.values() if self.world.local is None else ():
             if upload.path() == request.match_info["path"] and self._has_valid_token(request):
                 return web.Response(body=upload.data, content_type="application/octet-stream")

@@ -46,7 +46,6 @@ class ChangeNotifier:
 
 
 def _list_rights(member: type[ChatMember]) -> list[str]:
-    """List the rights that every membership of this type names."""
     return [name for name, field in member.model_fields.items() if name.startswith("can_") and field.is_required()]
 
 

@@ -263,7 +263,6 @@ def send_without_content() -> Iterator[None]:
 
 
 def _is_for_one(method: TelegramMethod[Any], user_id: int) -> bool:
-    """Whether a call shows its text to this user alone."""
     given = getattr(method, "ephemeral_message_parameters", None)
     receiver = given.receiver_user_id if given else getattr(method, "receiver_user_id", None)
     alone = user_id in (receiver, getattr(method, "chat_id", None))

@@ -155,7 +155,6 @@ def _build_visibility_row(token: str, words: Translator) -> list[LabelledPress]:
 
 
 def _make_channel_row(name: str, token: str, words: Translator) -> list[LabelledPress]:
-    """Make a row with one button of a channel: "button-pause" does "channel-pause"."""
     return make_row(words(name), name.replace("button", "channel"), token)
 
 

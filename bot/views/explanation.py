@@ -212,6 +212,5 @@ def _shorten_middle(text: str) -> str:
 
 
 def _join_tokens(tokens: _Tokens, which: range, *, spaced: bool = False) -> str:
-    """Join tokens with single spaces; `spaced` keeps the space after the last one."""
     text = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
     return text if spaced else text.rstrip()

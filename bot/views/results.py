@@ -101,7 +101,6 @@ def _render_head(listing: SearchListing, number: int, last: int, shown: RenderCo
 
 
 def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: RenderContext) -> Text:
-    """Render a result: author as a link, day, number of other channels with the post, and a snippet."""
     post, words = found.post, shown.words
     channel = listing.channels.get(post.key.chat_id) or Channel(post.key.chat_id, "")
     origin = (
@@ -122,7 +121,6 @@ def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: R
 
 
 def _render_snippet(text: str, spots: TextMatcher) -> Text:
-    """Render the snippet that shows the matches best, on one line, with the matches in bold."""
     line = join_lines(text)
     found = spots.within(line)
     start, end = select_snippet(line, found, _MAX_SNIPPET_LENGTH)

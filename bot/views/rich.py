@@ -192,7 +192,6 @@ class _BlockBuilder:
             self.count += 1
 
     def _take_line(self) -> list[RichPiece]:
-        """Take what stands in the present paragraph, without white space at its ends."""
         line, self._line = self._line, []
         if line and isinstance(line[0], str):
             line[0] = line[0].lstrip("\n")
@@ -222,7 +221,6 @@ class _BlockBuilder:
         self.count += 1
 
     def _format(self, node: Text) -> RichPiece:
-        """Format what is inside a part as pieces of one paragraph."""
         return _join([self._format_node(child) for child in node])
 
     def _format_node(self, node: Text | str) -> RichPiece:

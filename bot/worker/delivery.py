@@ -150,7 +150,6 @@ class AnswerDelivery:
         return (await self.bot(send(**where, **content))).message_id  # in the private chat in place of the group
 
     async def _edit_message(self, content: dict[str, Any], message_id: int) -> bool:
-        """Edit the content into a message; False where the message is gone."""
         try:
             await self.bot.edit_message_text(chat_id=self.asked.chat_id, message_id=message_id, **content)
         except TelegramBadRequest as exc:
@@ -286,7 +285,6 @@ async def retry_until_saved(save: Callable[[], Awaitable[object]], job_log: JobL
 
 
 def _load_rich_message(whole: str | None) -> InputRichMessage | None:
-    """Load the rich message of an answer that is not sent yet; None where it has none."""
     rich = json.loads(whole).get("rich_message") if whole else None
     return InputRichMessage.model_validate_json(rich) if rich else None
 

@@ -292,7 +292,6 @@ class QuestionWorker:
             log.warning("question %d: it is not asked again for its asker: %s", asked.id, exc)
 
     async def _says_more(self, asked: QuestionRow, found: stored_answer.JsonObject | None) -> bool:
-        """Whether an answer rests on a channel that the group may not read."""
         group = replace(get_question_reader(asked), alone=False)
         shared = await access.get_readable_channels(self._rights, group)
         return any(chat not in shared for chat, *_ in (found or {}).get("cited", ()))
@@ -300,7 +299,6 @@ class QuestionWorker:
     async def _build_buttons(
         self, asked: QuestionRow, found: stored_answer.JsonObject | None
     ) -> InlineKeyboardMarkup | None:
-        """Buttons under an answer; under verdicts only the quote buttons, under a sentence of the bot none."""
         words, given = get_translator(asked.lang), stored_answer.deserialize_answer(found or {})
         if asked.kind == "verify":
             return keyboards.build_quote_keyboard(given, self._rag.archive, words)
@@ -394,7 +392,6 @@ class QuestionWorker:
         return found
 
     async def _find_answer(self, asked: QuestionRow, question: Question, live: streaming.ProgressView) -> Answer:
-        """Answer a question, from the pinned post where there is one."""
         other = asked.mode == keyboards.OTHER_MODE
         if not (other or asked.mode == keyboards.DEEP_MODE) and (pinned := await answer_from_pin(question, self._rag)):
             return pinned

@@ -78,7 +78,6 @@ def _choose_office_reader(path: Path) -> Callable[[Path], Iterator[MediaText]]:
 
 
 def _take_text(texts: Iterable[MediaText]) -> list[MediaText]:
-    """Take texts up to the bound of characters."""
     taken, left = [], _MAX_CHARACTERS
     for one in texts:
         if len(one.text) > left:
@@ -91,7 +90,6 @@ def _take_text(texts: Iterable[MediaText]) -> list[MediaText]:
 
 
 def _join_lines(lines: Iterable[str], place: int | None = None) -> MediaText:
-    """Join lines without empty ones; no more are read than what is taken."""
     taken, count = [], 0
     for line in lines:
         if line := " ".join(line.split()):
@@ -173,7 +171,6 @@ def _list_pdf_words(page: Any) -> list[Box]:
 
 
 def _join_segments(words: list[Box]) -> list[Box]:
-    """Join words that follow one another in a line."""
     segments = words[:1]
     for word in words[1:]:
         last = segments[-1]

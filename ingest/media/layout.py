@@ -70,7 +70,6 @@ def label_rows(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def _label_cells(header: Sequence[str], cells: Sequence[str]) -> str:
-    """Return a row of a table with the header of each cell, as "Time: 18:00, Monday: Yoga"."""
     return ", ".join(f"{name}: {cell}" if name else cell for name, cell in zip(header, cells, strict=True) if cell)
 
 
@@ -90,7 +89,6 @@ def _group_rows(boxes: Sequence[Box]) -> list[Row]:
 
 
 def _join_words(row: Row, cell_gap: float) -> Row:
-    """Join the words of a cell."""
     height = min(median(box.height for box in row), 2 * min(box.height for box in row))
     cells = row[:1]
     for box in row[1:]:
@@ -139,14 +137,11 @@ def _says_something(rows: list[list[str]]) -> bool:
     full = [
         row
         for row in rows
-        if (_count_letters("".join(row)) >= 4 and has_digit("".join(row))) or any(cell.count(" ") >= 3 for cell in row)
+        if (sum(map(str.isalpha, "".join(row))) >= 4 and has_digit("".join(row)))
+        or any(cell.count(" ") >= 3 for cell in row)
     ]
     words = {re.sub(r"[\W\d]", "", "".join(row)) for row in full}
     return len(full) >= _MIN_COLUMN_ROWS and len(full) > 0.6 * len(rows) and len(words) > 0.5 * len(full)
-
-
-def _count_letters(text: str) -> int:
-    return sum(map(str.isalpha, text))
 
 
 def has_digit(text: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from bot.cli.folder import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, open_engine, recipe_steps
 from rag_core.errors import ModelUnavailable
-from rag_core.planning.plan import widen_plan
+from rag_core.planning.plan import plan_by_rules, widen_plan
 from rag_core.recipe_steps import extract_from_hits, report_extract
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run
@@ -60,7 +60,7 @@ async def test_preview_and_second_search_compare_each_post_once(rag, monkeypatch
 
     ranking = recipe_steps.rank_evidence
     monkeypatch.setattr(recipe_steps, "rank_evidence", rank)
-    run, plan = Run(rag.budgets, "direct", on_extract=keep), rag.plan(ASKED, {})
+    run, plan = Run(rag.budgets, "direct", on_extract=keep), plan_by_rules(ASKED, {})
     hits = await search_passages(plan, ASKED, rag, run)
     assert len(hits) > 1
     await report_extract(ASKED, plan, hits[:1], rag, run)
@@ -75,7 +75,7 @@ async def test_preview_and_second_search_compare_each_post_once(rag, monkeypatch
 
 async def test_a_comparison_that_fails_is_not_tried_again(rag):
     rag.dense.embedder.fails = True
-    run, plan = Run(rag.budgets, "direct"), rag.plan(ASKED, {})
+    run, plan = Run(rag.budgets, "direct"), plan_by_rules(ASKED, {})
     hits = await search_passages(plan, ASKED, rag, run)
     for _ in range(2):
         extracted = await extract_from_hits(ASKED, plan, hits, rag, run)

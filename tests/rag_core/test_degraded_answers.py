@@ -247,6 +247,9 @@ class Uncountable(LexicalIndex):
     def matching(self, terms, only, *others):
         raise IndexUnavailable("The index cannot be counted.")
 
+    def mentioning(self, terms, only):
+        raise IndexUnavailable("The index cannot be counted.")
+
 
 async def test_what_cannot_be_counted_is_searched_and_that_is_said(library):
     counting = Uncountable()

@@ -154,11 +154,11 @@ async def test_a_sum_cites_the_posts_its_numbers_are_from(library, make_post, te
 
 
 async def test_a_tool_that_hangs_or_breaks_is_said_and_breaks_nothing(library, caplog):
-    async def sleeping(context, queries):
+    async def sleeping(context, queries: list[str]):
         await asyncio.sleep(60)
         return {}
 
-    async def broken(context, queries):
+    async def broken(context, queries: list[str]):
         raise KeyError("secret")
 
     context = context_of(library)

@@ -98,11 +98,11 @@ class Load:
     async def _replace_pictures(self):
         """A post whose picture is replaced by ever new ones, to be read."""
         room = self._world.room(CHANNELS[0].chat_id)
-        photo = await asyncio.to_thread(self._draw)
+        photo = self._draw()
         message = page_api.post_as_channel(self._world, room.id, UserMessage(extra={"text": None, "photo": photo}))
         while True:
             await asyncio.sleep(self._rates.picture_s)
-            photo = await asyncio.to_thread(self._draw)
+            photo = self._draw()
             edited = {"photo": photo, "edit_date": int(self._world.clock())}
             self._world.queue.push("edited_channel_post", self._world.change(room, message["message_id"], **edited))
             self.done["picture"] += 1

@@ -1,11 +1,18 @@
 """The short form of the bench: what must hold on any machine, in seconds."""
 
+import io
+import json
+import runpy
+import sys
 import time
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
 from bench import lexical_engine_contract as lexical_engines
-from bench import synthetic_posts
+from bench import run_bench, synthetic_posts
+from bench.format_results import format_table
+from bench.measure_process import in_child
 
 SIZE = 10_000
 
@@ -49,3 +56,31 @@ def test_scores_and_filters_are_those_of_rank_bm25(posts, engines):
         inside = dict(ours.best(ours.within(query)))  # scored by the statistics of the channels it asks
         assert all(passing[list(inside)])
         assert len(inside) == min(lexical_engines.MOST, int(np.count_nonzero(scores[passing] > 0)))
+
+
+def run_here(script, *words):
+    """Run a measurement in this process: most of one of its own is the import of the bot."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.setattr(sys, "argv", [str(script), *words, repr(time.monotonic())])
+        patch.setattr(sys, "path", [*sys.path])
+        runpy.run_path(str(script), run_name="__main__")
+    return dict(json.loads(said.getvalue().splitlines()[-1]))
+
+
+def test_the_short_form_measures_every_leg(monkeypatch):
+    monkeypatch.setattr(
+        run_bench, "in_child", lambda *words: (run_here if words[1] in {"fill", "ask"} else in_child)(*words)
+    )
+    told = run_bench.run_bench([2000], 12, ["rank-bm25", "sqlite-vec", "lancedb", "numpy scan"])
+    assert set(told["metrics"]["2000"]["lexical"]) == {"citegram", "rank-bm25"}
+    assert told["ratios"]["2000"]["lexical"]["rank-bm25"] > 5
+    assert told["agreement"]["2000"]["lexical"]["score_difference"] < 1e-9
+    whole = told["metrics"]["2000"]["whole"]["citegram"]
+    assert whole["right"] >= 0.8
+    assert whole["exec_to_ready_s"] > whole["imports_to_ready_s"] > 0
+    assert "rank-bm25" in format_table(told)
+    dense = told["metrics"]["2000"]["dense"]
+    if left_out := {"sqlite-vec", "lancedb"} - set(dense):
+        pytest.skip(f"{', '.join(sorted(left_out))} is not installed (make bench installs it)")
+    assert all(row["same_nearest"] >= 0.99 for row in dense.values())

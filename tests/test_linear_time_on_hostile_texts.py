@@ -93,6 +93,7 @@ NOT_MADE = {
     "collections.abc.Hashable": "a key of a cache",
     "dataclasses.Field[typing.Any]": "a column of the archive",
     "pathlib.Path": "a file, read by its caller",
+    "pydantic.type_adapter.TypeAdapter[typing.Any]": "what a handler takes, by its signature",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.index.lexical_index.LexicalIndex": "an open index",
     "rag_core.llm.protocol.LanguageModel": "a language model",

@@ -1,1 +1,1 @@
-"""Question worker: queue, progress messages, delivery, stopping, rate limits, answer cache."""
+"""Question worker: queue, progress messages, delivery, stopping and rate limits."""

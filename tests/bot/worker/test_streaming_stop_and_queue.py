@@ -149,19 +149,3 @@ async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(sand
         await sandbox.replies(OTTO)
         assert model.begun - before <= 4  # the one that ran, one more that began meanwhile, the admin's, and his own
         await sandbox.say(RITA, "/stop")
-
-
-async def test_the_same_question_is_answered_from_memory_with_the_same_sources(sandbox, live, writes):
-    model = writes(0.1)
-    async with live():
-        first, begun = await say(sandbox, OTTO, FERRY), 0
-        async with asyncio.timeout(30):
-            while model.begun > begun:  # no answer is kept while copies are looked for, or if a stage was too slow
-                begun = model.begun
-                second = await say(sandbox, RITA, FERRY.upper().replace("?", " ??"))
-                assert (second["text"], second["entities"]) == (first["text"], first["entities"])
-        await sandbox.post(HARBOUR, "The ferry to Owl Island also leaves at noon on Sundays.")
-        async with asyncio.timeout(30):
-            while model.begun == begun:  # until the post is known and with it that the posts have changed
-                await asyncio.sleep(0.1)
-                await say(sandbox, ADMIN, FERRY)

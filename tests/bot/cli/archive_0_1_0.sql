@@ -25,7 +25,7 @@ CREATE TABLE channels (
     bindable INTEGER NOT NULL DEFAULT 0,
     dropped_since INTEGER
 );
-INSERT INTO "channels" VALUES(-10077,'Quarry','quarry_swimmers','channel','public','active',1795814362,NULL,NULL,0,0,0,0,NULL);
+INSERT INTO "channels" VALUES(-10077,'Quarry','quarry_swimmers','channel','public','active',1795831685,NULL,NULL,0,0,0,0,NULL);
 CREATE TABLE choices (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE copies (
     id INTEGER PRIMARY KEY,
@@ -105,7 +105,7 @@ CREATE TABLE history (
     problem TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE identity (value TEXT NOT NULL);
-INSERT INTO "identity" VALUES('0d883897fa4148dd');
+INSERT INTO "identity" VALUES('7a122660a978abea');
 CREATE TABLE jobs (
     name TEXT PRIMARY KEY,
     ran_at INTEGER,

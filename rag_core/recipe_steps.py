@@ -181,7 +181,7 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     return replace(plan, like=like) if like else plan
 
 
-_MODEL_STAGES = frozenset({Stage.PLAN, Stage.HYDE, Stage.JUDGE, Stage.WRITE})
+_MODEL_STAGES = frozenset({Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.JUDGE, Stage.WRITE})
 
 
 def is_model_late(run: Run) -> bool:

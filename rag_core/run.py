@@ -91,6 +91,7 @@ class Stage(StrEnum):
     VERIFY = "verify", "verify"
     CLAIM = "claim", "write"
     CONFLICTS = "conflicts", "verify"
+    REWRITE = "rewrite", "rewrite"
     HYDE = "hyde", "rewrite"
     FOLLOWUP = "followup", "rewrite"
     MAP = "map", "map"
@@ -103,7 +104,7 @@ class Stage(StrEnum):
 
 # Stages that do what a tool does; the others are parts of them.
 ACTION_STAGES = frozenset(
-    {Stage.PLAN, Stage.HYDE, Stage.LEXICAL, Stage.DENSE, Stage.QUERIES, Stage.FURTHER, Stage.RERANK,
+    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.LEXICAL, Stage.DENSE, Stage.QUERIES, Stage.FURTHER, Stage.RERANK,
      Stage.MAP, Stage.JUDGE, Stage.PREDICT, Stage.EXTRACT, Stage.WRITE, Stage.VERIFY, Stage.PARTS, Stage.REFLECT}
 )  # fmt: skip
 
@@ -111,7 +112,7 @@ RETRIEVER_STAGES = frozenset({Stage.LEXICAL, Stage.DENSE})  # one that was late 
 
 # Stages that may wait long for a model, and further searches: others come after them.
 MODEL_STAGES = frozenset(
-    {Stage.PLAN, Stage.HYDE, Stage.FOLLOWUP, Stage.MAP, Stage.PREDICT, Stage.JUDGE, Stage.STEP,
+    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.FOLLOWUP, Stage.MAP, Stage.PREDICT, Stage.JUDGE, Stage.STEP,
      Stage.REFLECT, Stage.PARTS, Stage.WRITE, Stage.FURTHER}
 )  # fmt: skip
 

@@ -125,6 +125,7 @@ nearest = Similar posts:
 
 shortfall = { $stage ->
     [plan] I searched for your question as you wrote it.
+    [rewrite] I tried fewer ways of asking than usual.
     [search] Part of the search failed, so something may be missing.
     [dense] I searched by words only: the search by meaning is down.
     [dense-late] I searched by words only: the search by meaning was not ready in time.

@@ -15,12 +15,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from importlib.resources import files
 from itertools import islice
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from rag_core.dates import parse_period
-from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.planning.intents import EXACT_INTENTS, asks_about_posts
@@ -28,6 +27,7 @@ from rag_core.planning.queries import (
     MAX_PHRASES,
     MAX_QUERIES,
     MAX_QUERY_LENGTH,
+    MIN_QUERIES,
     MIN_QUESTION_TERMS,
     build_transliterated_query,
     route_plan,
@@ -39,7 +39,10 @@ from rag_core.storage.posts import PostFacet, detect_channel_languages, list_fac
 from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import TELEGRAM_START, Channel, Kind, Plan, Question
-from rag_core.writing.prompts import escape_prompt_text, load_prompt
+from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, escape_prompt_text, load_prompt
+
+if TYPE_CHECKING:
+    from rag_core.engine import Engine
 
 # Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
 _MAX_PHRASE_LENGTH, _MAX_CHANNEL_LENGTH = 24, 32
@@ -80,9 +83,20 @@ class ShortPlan(_StrictModel):
     filters: MetadataFilters | None
 
 
+_REWRITE_ADAPTER = TypeAdapter[list[str]](Annotated[list[QueryText], Field(min_length=1, max_length=3)])
+
+
 PLAN_GRAMMAR = files("rag_core.planning").joinpath("plan.gbnf").read_text(encoding="utf-8")
-_SHORT_ROOT = r'root ::= "{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"'
-SHORT_PLAN_GRAMMAR = re.sub(r"^root .*$", lambda _: _SHORT_ROOT, PLAN_GRAMMAR, count=1, flags=re.M)
+SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR = (
+    re.sub(r"^root .*$", f"root ::= {root}".replace("\\", r"\\"), PLAN_GRAMMAR, count=1, flags=re.M)
+    for root in (
+        r'"{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"',
+        r'"[" query (", " query (", " query)?)? "]"',
+    )
+)
+PLAN_SCHEMA, REWRITE_SCHEMA = SearchPlan.model_json_schema(), _REWRITE_ADAPTER.json_schema()
+
+
 _NO_FILTERS = MetadataFilters(date_from=None, date_to=None, channel=None, author=None)
 
 
@@ -131,15 +145,24 @@ def parse_short_plan(text: str) -> PlanProposal:
     return PlanProposal(_clean_queries([" ".join(keywords)]), filters=(plan and plan.filters) or _NO_FILTERS)
 
 
+def parse_rewrite(text: str) -> tuple[str, ...]:
+    """Parse the queries of a rewrite; a truncated or invalid reply gives those that are complete."""
+    try:
+        return _clean_queries(_REWRITE_ADAPTER.validate_json(text, strict=True))
+    except ValueError:
+        return _clean_queries(_read_complete_strings(text)[:3])
+
+
 def are_similar_queries(one: str, other: str) -> bool:
     """Whether two queries search for the same: at least 80 % of their terms are common."""
     terms, other_terms = set(tokenize(one)), set(tokenize(other))
     return len(terms & other_terms) >= _SIMILAR_SHARE * len(terms | other_terms)
 
 
-def _read_complete_strings(text: str, key: str) -> list[str]:
+def _read_complete_strings(text: str, key: str = "") -> list[str]:
     """Read the complete strings of a JSON list behind a key, which may be truncated."""
-    strings, rest = list[str](), text.partition(key)[2].partition("[")[2].lstrip()
+    strings, rest = list[str](), text.partition(key)[2] if key else text
+    rest = rest.partition("[")[2].lstrip()
     while rest.startswith('"'):
         try:
             string, end = json.JSONDecoder().raw_decode(rest)
@@ -219,17 +242,19 @@ _OLDEST_DAY = TELEGRAM_START.date()
 
 
 def merge_plans(
-    by_rules: Plan, proposal: PlanProposal, spelt: Sequence[str], question: Question, around: KnownEntities
+    by_rules: Plan, proposal: PlanProposal, more: Sequence[str], question: Question, around: KnownEntities
 ) -> Plan:
     """Merge queries: the question itself, those of the model, then those of the rules up to the limit.
 
-    `spelt`: the names in the other script, where the posts are of two languages. Filters of the rules stay; a filter
-    of the model counts only if the question names it.
+    `more` are queries of the rewrite, or in the other language: the first of them always has a place. Filters
+    of the rules stay; a filter of the model counts only if the question names it.
     """
     own = by_rules.queries[:1]
-    first = _drop_similar_queries(spelt, own)
-    fresh = _drop_similar_queries(proposal.queries, (*own, *first))[: MAX_QUERIES - len(own) - len(first)]
+    first = _drop_similar_queries(more[:1], own)
+    room = MAX_QUERIES - len(own) - len(first)
+    fresh = _drop_similar_queries(proposal.queries, (*own, *first))[:room]
     queries = (*own, *fresh, *first)
+    queries = (*queries, *_drop_similar_queries(more, queries))
     marks = {frozenset(tokenize(query)) for query in queries}
     # queries of the rules may differ by one word only: they fill up the number, so only equal ones are dropped
     rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
@@ -299,6 +324,16 @@ def build_plan_prompt(
     return Prompt(template.system, ask, template.shots)
 
 
+def build_rewrite_prompt(
+    question: Question, around: KnownEntities, queries: Sequence[str], other: str, most: int = _MAX_PROMPT_LENGTH
+) -> Prompt:
+    """Build the prompt for more queries, the first in the language `other`; it begins like the plan prompt."""
+    prompt = build_plan_prompt(question, around, most)
+    request = f"More queries, not these: {' | '.join(map(escape_prompt_text, queries))}."
+    language = f" The first in {LANGUAGE_NAMES[other]}." if other else ""
+    return replace(prompt, ask=f"{prompt.ask}\n{request}{language}")
+
+
 async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSession) -> Prompt:
     """Build the prompt with as much of the question as fits into `tokens`. Raises GenerationFailed."""
     most = _MAX_PROMPT_LENGTH
@@ -317,8 +352,30 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
 
 
 PLAN_DECODING = DecodingParams(max_tokens=256, repeat_penalty=1.2)
-_SHORT_DECODING = replace(PLAN_DECODING, max_tokens=192)
+REWRITE_DECODING = DecodingParams(max_tokens=128, repeat_penalty=1.2)
 _SETTLED_INTENTS = EXACT_INTENTS | {Kind.POSTED, Kind.COMING, Kind.INTRODUCTION}
+_UNREADABLE_REPLY = "The model's {} could not be read: only the rules' queries are searched with."
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannerRequest:
+    """What is asked for, decoding parameters, and the grammar, the schema and the parser of the reply."""
+
+    name: str
+    decoding: DecodingParams
+    grammar: str
+    schema: Mapping[str, Any]
+    parse: Callable[[str], PlanProposal]
+
+
+_SHORT_DECODING = replace(PLAN_DECODING, max_tokens=192)
+_PLAN_REQUEST = _PlannerRequest("plan", PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA, parse_proposal)
+_SHORT_REQUEST = _PlannerRequest(
+    "plan", _SHORT_DECODING, SHORT_PLAN_GRAMMAR, ShortPlan.model_json_schema(), parse_short_plan
+)
+_REWRITE_REQUEST = _PlannerRequest(
+    "rewrite", REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA, lambda text: PlanProposal(parse_rewrite(text))
+)
 
 
 def is_worth_planning(by_rules: Plan) -> bool:
@@ -331,36 +388,80 @@ async def plan_by_model(
 ) -> Plan:
     """Extend the plan of the rules by a model; a failure or timeout of the model is a shortfall.
 
-    `short`: keywords and filters alone, for small models. The stage has a budget of its own, without the wait for the
-    model.
+    `short`: keywords and filters alone, for small models, and where posts are of both languages one more call for a
+    query in the other one.
+    The stages `plan` and `rewrite` have budgets of their own, without the wait for the model.
     """
-    decoding, grammar = (_SHORT_DECODING, SHORT_PLAN_GRAMMAR) if short else (PLAN_DECODING, PLAN_GRAMMAR)
-    schema, parse = (
-        (ShortPlan if short else SearchPlan).model_json_schema(),
-        parse_short_plan if short else parse_proposal,
-    )
     heard: list[str] = []
-
-    async def ask() -> PlanProposal:
-        async with run.open_session(planner, question.viewer.user_id) as session:
-            asked = partial(build_plan_prompt, question, around, short=short)
-            prompt = await fit_prompt(asked, planner.context - decoding.max_tokens, session)
-            async for piece in session.stream(prompt, decoding, grammar=grammar, schema=schema):
-                if not isinstance(piece, Generation):
-                    heard.append(piece)
-                    continue
-                figures = piece.figures
-                run.note(tokens=figures.tokens, read=figures.evaluated, first_ms=round(figures.first_ms, 1))
-                if (proposal := parse(piece.text)).queries:
-                    return proposal
-        raise GenerationFailed("The model's plan could not be read: only the rules' queries are searched with.")
-
+    before, request = len(run.shortfalls), _SHORT_REQUEST if short else _PLAN_REQUEST
+    asking = _ask_planner(
+        request, partial(build_plan_prompt, question, around, short=short), question, planner, run, heard
+    )
     # the complete part of a truncated reply is still used
-    proposal = await run.attempt(Stage.PLAN, ask(), lambda: parse("".join(heard)))
+    proposal = await run.attempt(Stage.PLAN, asking, lambda: request.parse("".join(heard)))
     if not proposal.queries:
         return by_rules
+    if len(run.shortfalls) > before:
+        return await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
     own = by_rules.queries[0]
+    fresh = _drop_similar_queries(proposal.queries, (own,))
     other = around.find_other_language(own)
-    written = any(detect_language(query) == other for query in proposal.queries)
-    spelt = (build_transliterated_query(own),) if other and not written else ()
-    return await asyncio.to_thread(merge_plans, by_rules, proposal, tuple(filter(None, spelt)), question, around)
+    if any(detect_language(query) == other for query in fresh):
+        other = ""
+    more: tuple[str, ...] = ()
+    if short and other and run.recipe != "mapreduce" and not planner.waiting:
+        more = await run.attempt(Stage.REWRITE, translate_query(question, own, other, planner, run), ())
+    elif (other or len(fresh) + 1 < MIN_QUERIES) and not short and not planner.waiting:
+        asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
+        rewriting = _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])
+        more = (await run.attempt(Stage.REWRITE, rewriting, PlanProposal)).queries
+    if other:  # the query in the other language first; transliterated names replace it where the model wrote none
+        there = [query for query in more if detect_language(query) == other]
+        spelt = () if there else filter(None, (build_transliterated_query(own),))
+        more = (*there, *spelt, *(query for query in more if query not in there))
+    return await asyncio.to_thread(merge_plans, by_rules, proposal, more, question, around)
+
+
+_TRANSLATION_DECODING = DecodingParams(max_tokens=32, temperature=0.0)
+_TRANSLATION_GRAMMAR = build_paragraph_grammar(MAX_QUERY_LENGTH)
+
+
+async def translate_query(
+    question: Question, query: str, other: str, planner: LanguageModel, run: Run
+) -> tuple[str, ...]:
+    """Write a query in the other language, in a call of about 12 tokens; empty where the reply is in the same one.
+
+    Call it in a stage. Raises GenerationFailed.
+    """
+    template = load_prompt("translate", "all")
+    prompt = Prompt(
+        template.system, f"In {LANGUAGE_NAMES[other]}: {escape_prompt_text(truncate_query(query))}", template.shots
+    )
+    asking = run.ask_model(
+        planner, question.viewer.user_id, prompt, _TRANSLATION_DECODING, grammar=_TRANSLATION_GRAMMAR
+    )
+    said = truncate_query(sanitize_query(clean_reply(await asking)))
+    return (said,) if said and detect_language(said) == other else ()
+
+
+async def _ask_planner(
+    request: _PlannerRequest,
+    asked: Callable[[int], Prompt],
+    question: Question,
+    planner: LanguageModel,
+    run: Run,
+    heard: list[str],
+) -> PlanProposal:
+    """Ask for a whole reply with queries; its pieces are appended to `heard` as they arrive. Raises GenerationFailed."""
+    async with run.open_session(planner, question.viewer.user_id) as session:
+        prompt = await fit_prompt(asked, planner.context - request.decoding.max_tokens, session)
+        pieces = session.stream(prompt, request.decoding, grammar=request.grammar, schema=request.schema)
+        async for piece in pieces:
+            if isinstance(piece, Generation):
+                figures = piece.figures
+                run.note(tokens=figures.tokens, read=figures.evaluated, first_ms=round(figures.first_ms, 1))
+                if (proposal := request.parse(piece.text)).queries:
+                    return proposal
+                raise GenerationFailed(_UNREADABLE_REPLY.format(request.name))
+            heard.append(piece)
+    raise GenerationFailed("The model ended without a reply: only the rules' queries are searched with.")

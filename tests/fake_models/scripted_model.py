@@ -21,7 +21,7 @@ class FakeLlm:
     `ended` counts the generations that came to their end, `pause` is waited before each piece of one.
     """
 
-    name, grammars = "scripted", True
+    name, grammars, bare_verdicts = "scripted", True, False
     rates: TokenRates | None = None
     piece_length, pause, ended = 4, 0.0, 0
 

@@ -97,7 +97,7 @@ async def test_with_the_tokens_it_has_every_plan_is_usable(questions, tmp_path):
             by_rules = plan_by_rules(question, AROUND.channels)
             if not is_worth_planning(by_rules):
                 continue
-            run = Run(Budgets(plan=60), "test")
+            run = Run(Budgets(plan=60, rewrite=60), "test")
             plan = await plan_by_model(question, by_rules, AROUND, model, run)
             assert 3 <= len(plan.queries) <= 6, question.text
             assert plan.queries[0] == by_rules.queries[0] and plan.kind == by_rules.kind

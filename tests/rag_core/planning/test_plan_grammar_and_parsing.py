@@ -12,19 +12,21 @@ from sample_sizes import choose_size
 
 from rag_core.planning.llm_planner import (
     PLAN_GRAMMAR,
+    REWRITE_GRAMMAR,
     SHORT_PLAN_GRAMMAR,
     PlanProposal,
     SearchPlan,
     ShortPlan,
     are_similar_queries,
     parse_proposal,
+    parse_rewrite,
     parse_short_plan,
     parse_strictly,
 )
 from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS, sanitize_query
 from rag_core.text.tokens import tokenize
 
-PLAN = Grammar(PLAN_GRAMMAR)
+PLAN, REWRITE = Grammar(PLAN_GRAMMAR), Grammar(REWRITE_GRAMMAR)
 ASKED = {
     "normalized_queries": ["price of a ferry ticket", "ferry fares", "цена билета на паром"],
     "must_phrases": ["ferry"],
@@ -61,7 +63,7 @@ def test_a_short_plan_gives_one_query(text, queries):
 
 
 def test_characters_of_markup_and_code_cannot_be_written():
-    for grammar in (PLAN_GRAMMAR, SHORT_PLAN_GRAMMAR):
+    for grammar in (PLAN_GRAMMAR, SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR):
         sampler, chance = Grammar(grammar), random.Random(3)
         drawn = "".join(sampler.drawn(chance) for _ in range(choose_size(300, 100)))
         assert not set("<>;$`\\") & set(drawn)
@@ -73,10 +75,14 @@ def test_every_sentence_of_the_grammars_is_read_strictly_and_gives_sound_queries
     for grammar, form, parse in (
         (PLAN, SearchPlan, parse_proposal),
         (Grammar(SHORT_PLAN_GRAMMAR), ShortPlan, parse_short_plan),
+        (REWRITE, None, lambda text: PlanProposal(parse_rewrite(text))),
     ):
         for _ in range(choose_size(1000, 100)):
             sentence = grammar.drawn(chance)
-            assert json.loads(sentence) == form.model_validate_json(sentence, strict=True).model_dump(mode="json")
+            if form:
+                assert json.loads(sentence) == form.model_validate_json(sentence, strict=True).model_dump(mode="json")
+            else:
+                assert 1 <= len(json.loads(sentence)) <= 3
             assert sentence.isprintable() and "\\" not in sentence
             assert is_sound(parse(sentence)), sentence
 
@@ -115,6 +121,7 @@ def test_of_a_plan_that_is_cut_the_complete_queries_are_kept():
     third = whole.index("цена") + 3
     assert parse_proposal(whole[:third]) == PlanProposal(("price of a ferry ticket", "ferry fares"))
     assert parse_proposal(whole[: whole.index("price") + 4]) == PlanProposal()
+    assert parse_rewrite('["ferry fares", "ticket') == ("ferry fares",)
     assert is_sound(parse_proposal(f"Here is the plan:\n```json\n{whole}\n```"))
     assert len(parse_proposal(f"Here is the plan:\n```json\n{whole}\n```").queries) == 3
 
@@ -136,6 +143,7 @@ def test_of_a_plan_that_is_cut_the_complete_queries_are_kept():
 )
 def test_what_is_no_query_is_dropped(said, kept):
     assert parse_proposal(json.dumps({"normalized_queries": [said]})).queries == kept
+    assert parse_rewrite(json.dumps([said])) == kept
 
 
 PIECES = st.sampled_from(
@@ -149,4 +157,5 @@ TEXTS = st.one_of(st.text(max_size=300), st.lists(st.one_of(PIECES, st.text(max_
 @example("[" * 100_000)
 def test_no_text_whatever_raises_or_proposes_what_is_no_query(text):
     assert is_sound(parse_proposal(text))
+    assert is_sound(PlanProposal(parse_rewrite(text)))
     assert is_sound(parse_proposal('{"normalized_queries": [' + text))

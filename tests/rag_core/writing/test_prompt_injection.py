@@ -14,7 +14,7 @@ from scripted_model import FakeLlm
 
 from rag_core import Question, Viewer
 from rag_core.conversation.followups import rewrite_followup
-from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt
+from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
 from rag_core.planning.plan import build_bare_plan
 from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.recipes.council import list_open_parts
@@ -103,7 +103,10 @@ class Case:
     async def plan(self):
         """The prompts of the planner are made by functions."""
         around = KnownEntities({CHAT: self.channel}, (self.told,), frozenset({"en", "ru"}))
-        self.model.asked.append(build_plan_prompt(self.question, around))
+        self.model.asked += [
+            build_plan_prompt(self.question, around),
+            build_rewrite_prompt(self.question, around, (self.told[:40],), "ru"),
+        ]
 
     async def hyde(self):
         await self.run.attempt("hyde", write_hypothetical_post(self.question, self.model, self.run), "")

@@ -220,8 +220,8 @@ class Meter(logging.Handler):
             tokens = {kind: span.counts[key] for key, kind in _TOKEN_KIND_BY_COUNT.items() if key in span.counts}
             for kind, number in tokens.items():
                 instruments.tokens.labels(name, kind).inc(float(number))
-            if tokens:
-                instruments.calls.labels(name).inc(float(span.counts.get("calls", 1)))
+            if calls := span.counts.get("calls", bool(tokens)):
+                instruments.calls.labels(name).inc(float(calls))
         for stage in {shortfall.stage for shortfall in run.shortfalls}:
             instruments.without.labels(stage).inc()
         names = [span.stage for span in run.spans]

@@ -121,6 +121,7 @@ class TimedSession:
         note: Callable[..., None],
     ) -> None:
         self._session, self._model, self._stages, self._note = session, model, stages, note
+        self._judged = 0  # tokens read for a yes or no
 
     async def stream(
         self,
@@ -159,6 +160,8 @@ class TimedSession:
         patience = self._get_patience(unread, 1) if known else max(MIN_PATIENCE_S, _SLACK * breaker.slowest * length)
         async with self._expect(patience):
             found = await self._session.odds(prompt, yes, no)
+        self._judged += unread
+        self._note(read=self._judged)
         breaker.record_answer((now() - began) / length)
         return found
 

@@ -164,6 +164,8 @@ def test_what_a_run_notes_of_tools_and_models_is_counted():
         Span("tool.calculate", 1.0, {"step": 2, "ok": 0.0}, "The input is not JSON."),
         Span("plan", 300.0, {"tokens": 50, "read": 90, "first_ms": 80.0}),
         Span("write", 5000.0, {}, "StageTimeout"),
+        Span("judge", 1500.0, {"read": 170, "calls": 2, "judged": 3, "odds": -1.5}),
+        Span("judge", 2.0, {"calls": 0, "judged": 1, "odds": 2.5}),
         Span("reflect", 800.0, {"calls": 1, "tokens": 10, "evaluated": 40, "score": 7}),
     ]
     run.shortfalls += [Shortfall("write", "late"), Shortfall("write", "late again"), Shortfall("dense", "off")]
@@ -180,6 +182,9 @@ def test_what_a_run_notes_of_tools_and_models_is_counted():
     assert counted("citegram_model_tokens_total", stage="plan", kind="read") == 90
     assert counted("citegram_model_calls_total", stage="step") == 2
     assert counted("citegram_model_calls_total", stage="plan") == 1
+    assert counted("citegram_model_calls_total", stage="judge") == 2  # one judgement was known
+    assert counted("citegram_model_tokens_total", stage="judge", kind="read") == 170
+    assert counted("citegram_model_calls_total", stage="lookup") is None
     assert counted("citegram_stage_failures_total", stage="write", why="timeout") == 1
     assert counted("citegram_stage_seconds_sum", stage="write") == 5.0
     assert counted("citegram_shortfalls_total", stage="write") == 1  # an answer lacks it once

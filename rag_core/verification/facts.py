@@ -365,7 +365,7 @@ def remove_links(text: str) -> str:
     return _LINK.sub(" ", text)
 
 
-@lru_cache(maxsize=1024)  # 3 to 10 kB each
+@lru_cache(maxsize=256)  # 3 to 10 kB each; ten posts of a claim have a hundred sentences
 def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     """Extract the facts of one sentence; `start` is its offset in the post.
 

@@ -283,7 +283,7 @@ class Life:
         if answer.shortfalls:
             asked.outcomes["by_one_leg"] += 1
             asked.reasons.update(short.reason for short in answer.shortfalls)
-        asked.outcomes["found" if found else "not_found"] += 1
+        asked.outcomes["found" if found else "not_found_and_told" if answer.shortfalls else "not_found"] += 1
 
     async def compare(self, rag, worker):
         """Compare both indexes with the archive. Raises AssertionError."""

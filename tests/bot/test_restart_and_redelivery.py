@@ -4,10 +4,11 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from driver import OTTO, RITA, open_archive, query_archive
+from driver import ADMIN, OTTO, RITA, buttons, current, open_archive, query_archive, say, wait_until_handled
 from stored_updates import save_updates
 from test_webhook import hook
 
+from bot.sandbox.page_api import press_button
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import questions, raw_updates
 
@@ -102,3 +103,15 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox, live, 
         (answer,), (help_text,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)
     assert "7:30" in answer["text"]
     assert help_text["text"].startswith("Просто напишите вопрос")
+
+
+async def test_a_press_that_telegram_gave_up_is_done_and_called_no_failure(sandbox, live):
+    """The bot was away for longer than Telegram lets a press be answered: "query is too old"."""
+    async with live():
+        asked = await say(sandbox, ADMIN, "/reindex")
+    press = press_button(sandbox.world, ADMIN, ADMIN, asked["message_id"], buttons(asked)["Cancel"])
+    sandbox.world.queries[press].answer = {}
+    async with live():
+        await wait_until_handled(sandbox)
+    assert current(sandbox, asked)["text"] == "Nothing was changed."
+    assert sent(sandbox, ADMIN) == 1

@@ -25,7 +25,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from bot import access
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
-from bot.views.format import MAX_ENTITIES, list_utf16_offsets
+from bot.views.format import MAX_ENTITIES, list_utf16_offsets, split_pages
 from bot.views.rich import hide_spoilers_in_rich_text
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.storage import visible_posts
@@ -127,9 +127,12 @@ class View:
         return {**self.text.as_kwargs(), "reply_markup": self.buttons}
 
     async def send(self, call: Callable[..., Awaitable[T]], reader: access.Reader, rights: access.AdminRegistry) -> T:
-        """Send or edit a message with this view by a method of aiogram's, checked before each attempt."""
+        """Send this view by a method of aiogram's, checked before each attempt; of several messages give the last."""
+        *before, last = split_pages(self.text)
         with recheck_before_sending(self.content, reader, rights):
-            return await call(**self.as_kwargs())
+            for page in before:
+                await call(**page.as_kwargs())
+            return await call(**last.as_kwargs(), reply_markup=self.buttons)
 
 
 def collect_content_of_answer(answer: Answer, stored: Mapping[PostKey, Post]) -> ShownContent:

@@ -15,6 +15,7 @@ from driver import (
     OTTO,
     RITA,
     bind,
+    buttons,
     execute,
     open_archive,
     press,
@@ -32,6 +33,7 @@ from bot.views.text import RenderContext
 from rag_core.retrieval.digests import DigestLine
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.posts import save_posts
+from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, add_watch
 from rag_core.types import Channel, Post, PostKey
 
 NEWS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market again."
@@ -157,6 +159,18 @@ async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone
         execute(home, "UPDATE watch_hits SET done_at = 0")
         await sandbox.post(HARBOUR, "The walrus has left the pier, and nobody knows where it swims at present.")
         assert await sandbox.until(lambda: query(home, "SELECT count(*) FROM watches WHERE blocked_at") == 1)
+
+
+async def test_watches_that_fill_more_than_one_message_can_all_be_stopped(sandbox, live, home):
+    async with open_archive(home) as archive:
+        for n in range(MAX_WATCHES):
+            text = f"walrus {n} {'and its friends ' * 12}".strip()
+            await add_watch(archive, NewWatch(OTTO, OTTO, True, text, text))
+    async with live():
+        await sandbox.say(OTTO, "/watches")
+        first, last = await sandbox.replies(OTTO, 2)
+    assert first["text"].startswith("I look out for 20 things:")
+    assert len(buttons(last)) == 2 * MAX_WATCHES
 
 
 def test_quiet_hours_may_pass_midnight():

@@ -2,7 +2,7 @@
 
 What a reader may read is worked out when they are told, and again before each attempt to send. Hits of watches are
 stored before they are sent and marked after; a digest is rescheduled after it was sent, so that a process that dies in
-between sends it again, and the next one begins at Telegram's time of this one: this machine's clock may be ahead.
+between sends it again, and the next one begins after the newest post of this one: later ones may be on their way.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from aiogram import Bot, exceptions
-from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
 from bot import access, stored_answer
@@ -256,7 +255,7 @@ async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) 
     since = max(plan.since, now - timedelta(days=plan.days + 1))
     try:
         with send_in_background():
-            sent_at = await send_digest(bot, context, plan, since, now, wait=True)
+            seen_until = await send_digest(bot, context, plan, since, now, wait=True)
     except exceptions.TelegramForbiddenError:  # the bot was blocked or removed
         await subscriptions.delete_digest_plan(archive, plan.chat_id)
     except exceptions.TelegramMigrateToChat as exc:
@@ -267,13 +266,13 @@ async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) 
             await subscriptions.reschedule_digest(archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
     else:
         due = compute_next_due(now.astimezone(await context.load_zone(plan.chat_id)), plan.hour, plan.days)
-        await subscriptions.reschedule_digest(archive, plan.chat_id, min(now, sent_at or plan.since), due)
+        await subscriptions.reschedule_digest(archive, plan.chat_id, min(now, seen_until or plan.since), due)
 
 
 async def send_digest(
     bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime, *, wait: bool = False
 ) -> datetime | None:
-    """Send the digest of a period to the chat of a plan; Telegram's time of the message, None where nothing is new.
+    """Send the digest of a period to the chat of a plan; when the next one begins, None where nothing is new.
 
     What changes while headings are written or Telegram is away withdraws the digest: it is made anew without it. What
     could not be looked at is said below it; with `wait` RecheckUnavailable is raised instead for some hours.
@@ -290,7 +289,8 @@ async def send_digest(
         if missed and wait and until - plan.since < timedelta(days=plan.days) + _LONGEST_WAIT:
             raise RecheckUnavailable("Telegram did not say which channels the reader is a member of.")
         wanted = {chat: one for chat, one in found.open.items() if chat in viewer.channels}
-        lines = await build_period_digest(context.archive, wanted, since, until)
+        newest = await visible_posts.list_posts_between(context.archive, wanted, since, until, 1)
+        lines = await build_period_digest(context.archive, wanted, since, until) if newest else []
         if not lines:
             return None
         for n, line in enumerate(lines):
@@ -302,25 +302,24 @@ async def send_digest(
         if missed:
             view = replace(view, text=as_list(view.text, Italic(missed), sep="\n\n"))
         with suppress(ContentWithdrawn):
-            return (await _send_in_chosen_form(bot, plan.chat_id, view, reader, context)).date
+            await _send_in_chosen_form(bot, plan.chat_id, view, reader, context)
+            return newest[0].date + timedelta(seconds=1)
     raise ContentWithdrawn
 
 
-async def _send_in_chosen_form(
-    bot: Bot, chat_id: int, view: View, reader: access.Reader, context: AppContext
-) -> Message:
+async def _send_in_chosen_form(bot: Bot, chat_id: int, view: View, reader: access.Reader, context: AppContext) -> None:
     """Send a view as a rich message where its chat chose so, else, and where that is refused, as a plain one."""
     send = partial(bot.send_message, chat_id)
     if not await readers.is_rich_chat(context.archive, chat_id) or (rich := build_rich_message(view.text)) is None:
-        return await view.send(send, reader, context.admins)
+        await view.send(send, reader, context.admins)
+        return
     try:
         with recheck_before_sending(view.content, reader, context.admins):
-            return await bot.send_rich_message(chat_id, rich, reply_markup=view.buttons)
+            await bot.send_rich_message(chat_id, rich, reply_markup=view.buttons)
     except RICH_REFUSALS as exc:
         log.warning("a rich message was refused: %s", exc)
-    sent = await view.send(send, reader, context.admins)
-    await readers.save_rich_chat(context.archive, chat_id, rich=False)
-    return sent
+        await view.send(send, reader, context.admins)
+        await readers.save_rich_chat(context.archive, chat_id, rich=False)
 
 
 def compute_next_due(now: datetime, hour: int, days: int) -> datetime:

@@ -279,13 +279,27 @@ async def test_a_clock_that_was_ahead_loses_no_post_of_a_digest_nor_of_a_watch(s
         await wait_until_idle(sandbox, home)
         await asyncio.to_thread(execute, home, "UPDATE digests SET due = 0, since = 0")
         assert await sandbox.until(lambda: WALRUS in sent(sandbox, OTTO)[-1]["text"])
-        await sandbox.post(KILN, FAIR)
+        await sandbox.post(KILN, FAIR, extra={"date": int(sandbox.world.clock()) + 1})
         assert await sandbox.until(lambda: sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
         await asyncio.to_thread(
             execute, home, "UPDATE digests SET due = due + 86400 * 365"
         )  # as if it had been ahead by a year
         assert await sandbox.until(lambda: sent(sandbox, OTTO)[-1]["text"].count(FAIR))
         assert await sandbox.until(lambda: not sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
+
+
+async def test_a_digest_loses_no_post_that_reaches_the_bot_after_it(sandbox, live, home, monkeypatch):
+    """As after an outage: the digest is overdue, and Telegram still has posts."""
+    monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
+    async with live():
+        await say_text(sandbox, OTTO, "/digest daily 9")
+        await asyncio.to_thread(execute, home, "UPDATE digests SET since = 0")
+        for chat, text, age in ((HARBOUR, WALRUS, 60), (KILN, FAIR, 30)):
+            await sandbox.post(chat, text, extra={"date": int(time.time()) - age})
+            await wait_until_idle(sandbox, home)
+            await asyncio.to_thread(execute, home, "UPDATE digests SET due = 0")
+            assert await sandbox.until(lambda text=text: text in sent(sandbox, OTTO)[-1]["text"])
+    assert WALRUS not in sent(sandbox, OTTO)[-1]["text"]
 
 
 async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox, live, home):

@@ -5,8 +5,6 @@ import socket
 from contextlib import asynccontextmanager
 
 import httpx2
-from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
 
 
 def find_free_address():
@@ -17,6 +15,9 @@ def find_free_address():
 
 @asynccontextmanager
 async def connect(address, token, mode="auto"):
+    from mcp.client.client import Client  # half a second, for every process that collects the tests
+    from mcp.client.streamable_http import streamable_http_client
+
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(f"http://{address}/mcp", http_client=http)

@@ -16,7 +16,6 @@ from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
 from chaos.slow_disk_and_clock import FaultInjection
 from driven_sandbox import DrivenSandbox
 from fake_models.openai_server import OpenAiServer, answer_with
-from fake_qdrant import FakeQdrant
 
 from bot.sandbox import page_api
 from bot.sandbox.page_api import UserMessage
@@ -62,6 +61,8 @@ class BotEnvironment:
     imported: int = EXPORTED  # and the last one began
 
     def __post_init__(self):
+        from fake_qdrant import FakeQdrant  # its client takes a second to import
+
         self.sandbox = DrivenSandbox(clock=lambda: time.time() + self.shift)
         self.traffic = ChannelTraffic(self.sandbox, self.seed)
         self.traffic.told.update({one.key: one for one in self.old})

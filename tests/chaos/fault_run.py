@@ -18,7 +18,6 @@ from chaos.consistency_check import check_consistency
 from chaos.expected_posts import ExpectedPost, list_expected_posts
 from chaos.faults import OFFLINE, small_disk
 from chaos.slow_disk_and_clock import FaultInjection
-from qdrant_client import AsyncQdrantClient
 
 WITHIN_S = 60.0  # after a fault all goes on without a hand
 _SETTLE_S = 180.0  # for the backlog
@@ -207,6 +206,8 @@ async def _judge(scene, cell):
 
 async def _embedded(scene, cell):
     """Every passage has its vector on the Qdrant server, and no other."""
+    from qdrant_client import AsyncQdrantClient  # a second, for every process that collects the tests
+
     places = list_expected_posts(scene.traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
     client = AsyncQdrantClient(url=scene.qdrant.url, check_compatibility=False)
     found = (await client.count("citegram")).count

@@ -25,7 +25,6 @@ import numpy as np
 import pytest
 from driven_sandbox import DrivenSandbox, running_bot
 from driver import make_local_bot, say, wait_until_idle
-from fake_qdrant import FakeQdrant
 from program import connect, find_free_address
 
 from bot.access import AdminRegistry, MembershipCache
@@ -473,6 +472,8 @@ async def test_closed_channels_change_nothing_where_tokens_are_compared(tmp_path
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
 async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path, offline_models):
+    from fake_qdrant import FakeQdrant  # its client takes a second to import
+
     async with FakeQdrant() as one, FakeQdrant() as two:
         settings = [
             {"models": {"embedder": "minilm-navec", "dir": offline_models.parent}, "qdrant": {"url": qdrant.url}}

@@ -96,15 +96,14 @@ def parsers():
     return found
 
 
-@pytest.mark.parametrize(("path", "parser"), parsers().items())
-def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written(path, parser):
-    shown = parser.format_help()
-    assert f"\n  citegram {path}" in shown.partition("\nexamples:")[2]
-    for action in parser._actions:
-        if not isinstance(action, argparse._SubParsersAction):
-            assert action.help
-        if action.option_strings and action.nargs != 0 and action.default:
-            assert "default: " in (action.help or ""), action.option_strings
+def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written():
+    for path, parser in parsers().items():
+        assert f"\n  citegram {path}" in parser.format_help().partition("\nexamples:")[2]
+        for action in parser._actions:
+            if not isinstance(action, argparse._SubParsersAction):
+                assert action.help, (path, action)
+            if action.option_strings and action.nargs != 0 and action.default:
+                assert "default: " in (action.help or ""), (path, action.option_strings)
 
 
 def test_a_shell_completes_commands_and_options(citegram, tmp_path):

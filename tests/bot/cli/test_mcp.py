@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 from driver import execute
-from mcp import StdioServerParameters
-from mcp.client.client import Client
 
 from bot.cli import mcp as command
 from bot.control import hold_folder_or_connect
@@ -25,6 +23,9 @@ BEGIN = [sys.executable, "-m", "bot", "--data"]
 
 @asynccontextmanager
 async def connect(home, *options):
+    from mcp import StdioServerParameters  # half a second, for every process that collects the tests
+    from mcp.client.client import Client
+
     program, *words = *BEGIN, str(home), "mcp", *options
     environment = {"MODELS__EMBEDDER": "none", "BOT__TOKEN": "42:secret"}
     async with Client(StdioServerParameters(command=program, args=words, env=environment)) as client:

@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 from httpx import Response
 from pydantic import SecretStr
-from qdrant_client import QdrantClient
-from qdrant_client.http.api_client import ApiClient
 from qdrant_node import needs_binary, run_node
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
@@ -34,6 +32,7 @@ DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
 ONE = SearchFilter(frozenset({-1}))
 KEY = "s3cret"
+SEND = "qdrant_client.http.api_client.ApiClient.send_inner"
 
 
 def describe_request(request):
@@ -52,6 +51,8 @@ def describe_request(request):
 
 def record_wire(patch):
     """Keep each request and its reply."""
+    from qdrant_client.http.api_client import ApiClient  # a second, for every process that collects the tests
+
     calls = []
     plain = ApiClient.send_inner
 
@@ -66,7 +67,7 @@ def record_wire(patch):
         calls.append({**describe_request(request), "status": reply.status_code, "said": said})
         return reply
 
-    patch.setattr(ApiClient, "send_inner", send)
+    patch.setattr(SEND, send)
     return calls
 
 
@@ -80,7 +81,7 @@ def replay_wire(patch, calls):
         content = said if isinstance(said, str) else json.dumps(said)
         return Response(recorded["status"], content=content, request=request)
 
-    patch.setattr(ApiClient, "send_inner", send)
+    patch.setattr(SEND, send)
 
 
 @pytest.fixture
@@ -114,6 +115,8 @@ async def until_open(what):
 
 async def use_server(url, folder):
     """All that Citegram asks a server, in one order."""
+    from qdrant_client import QdrantClient  # as above
+
     ours = QdrantSettings(url=url, key=SecretStr(KEY), shards=2)
 
     async def opened(**more):

@@ -1,12 +1,12 @@
 """Vectors on a Qdrant server: settings of a collection, what is refused, a server that goes and comes back."""
 
 import asyncio
+import importlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from fake_qdrant import FakeQdrant
 from local_server import find_free_port
 from pydantic import ValidationError
 from vector_store_helpers import numbers, point
@@ -14,11 +14,16 @@ from vector_store_helpers import numbers, point
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.vector_store import PointBatch
 from rag_core.index.vectors_edge import open_vector_store
-from rag_core.index.vectors_qdrant import QdrantVectorStore, make_search_params
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def direct(qdrant):
+    """The module itself, imported where it is used: its client takes a second."""
+    return importlib.import_module("rag_core.index.vectors_qdrant")
 
 
 async def opened(url, **given):
@@ -32,7 +37,7 @@ async def made(qdrant, **given):
     return qdrant.info("citegram")
 
 
-async def test_a_collection_is_made_as_the_settings_say(qdrant):
+async def test_a_collection_is_made_as_the_settings_say(qdrant, direct):
     info = await made(qdrant, shards=6, replicas=3, consistency=2, quantization="int8", on_disk=True, links=24)
     params = info["config"]["params"]
     assert (params["shard_number"], params["replication_factor"], params["write_consistency_factor"]) == (6, 3, 2)
@@ -42,7 +47,7 @@ async def test_a_collection_is_made_as_the_settings_say(qdrant):
     assert info["config"]["quantization_config"]["scalar"] == {"type": "int8", "quantile": 0.99, "always_ram": True}
     hnsw = info["config"]["hnsw_config"]
     assert (hnsw["m"], hnsw["ef_construct"]) == (24, 128)
-    params = make_search_params(QdrantSettings(quantization="binary", links=16))
+    params = direct.make_search_params(QdrantSettings(quantization="binary", links=16))
     assert params.quantization is not None
     assert (params.exact or False, params.hnsw_ef) == (False, 256)
     assert (params.quantization.rescore, params.quantization.oversampling) == (True, 3)
@@ -51,10 +56,10 @@ async def test_a_collection_is_made_as_the_settings_say(qdrant):
     assert set(info["payload_schema"]) == {"chat", "message", "hash", "date", "lang"}
 
 
-async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant):
+async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant, direct):
     info = await made(qdrant, shards=2)
     assert (info["config"]["hnsw_config"]["m"], info["config"].get("quantization_config")) == (0, None)
-    assert make_search_params(QdrantSettings()).exact is True
+    assert direct.make_search_params(QdrantSettings()).exact is True
     info = await made(qdrant, shards=2, quantization="binary", links=16, replicas=2, on_disk=True)
     assert "binary" in info["config"]["quantization_config"]
     assert info["config"]["hnsw_config"]["m"] == 16
@@ -100,10 +105,6 @@ ONE = PointBatch(
 )
 
 
-def kept(qdrant, model="tiny", dimension=2):
-    return QdrantVectorStore.open(QdrantSettings(url=qdrant.url), model, dimension, "mine")
-
-
 async def refused(url):
     with pytest.raises(VectorsUnavailable) as told:
         store = await opened(url)
@@ -132,16 +133,19 @@ async def test_an_address_that_is_none_names_the_setting(url):
     assert (await refused(url)).startswith("QDRANT__URL is not the address of a server")
 
 
-async def test_vectors_of_another_model_are_in_a_collection_beside(qdrant):
+async def test_vectors_of_another_model_are_in_a_collection_beside(qdrant, direct):
+    def kept(model="tiny", dimension=2):
+        return direct.QdrantVectorStore.open(QdrantSettings(url=qdrant.url), model, dimension, "mine")
+
     def look():
-        first = kept(qdrant)
+        first = kept()
         first.write(ONE)
-        other = kept(qdrant, "other", 3)
+        other = kept("other", 3)
         assert (first.count(), other.count()) == (1, 0)
         other.close()
         first.drop()
         first.close()
-        again = kept(qdrant, "other", 3)  # also where it alone is left
+        again = kept("other", 3)  # also where it alone is left
         assert again.about == other.about
         again.close()
 
@@ -175,6 +179,8 @@ async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant):
 
 
 async def test_of_several_nodes_the_first_that_answers_is_asked():
+    from fake_qdrant import FakeQdrant  # its client takes a second to import
+
     async with FakeQdrant() as first, FakeQdrant() as second:
         second._local, second._made, second._indexed = first._local, first._made, first._indexed  # one cluster
         second._thread = first._thread

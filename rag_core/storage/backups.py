@@ -8,6 +8,7 @@ identity, so that indexes of the old archive are not used for it, and the time s
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import re
 import shutil
@@ -241,6 +242,7 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None
     await connection.execute("DELETE FROM to_embed")
 
 
+_TURN_PAUSE_S = 0.1  # until a backup looks whether another one has ended
 _RESERVED_BYTES = 64 << 20  # left free for the bot: a backup must not fill the disk
 
 
@@ -255,17 +257,35 @@ def make_backup(folder: Path, stop: threading.Event, *, version: int = 0) -> Pat
         raise BackupFailed(f"There is no archive in {folder}. Check DATA__DIR.")
     with _translate_os_errors(folder), translate_sqlite_errors(source):
         get_backups_folder(folder).mkdir(mode=0o700, exist_ok=True)
-        for left in get_backups_folder(folder).glob("citegram-*.part*"):  # left by an interrupted backup
-            left.unlink(missing_ok=True)
-        _check_free_space(source, get_backups_folder(folder))
-        moment, mark = datetime.now(UTC), f"-version{version}.db" if version else ".db"
-        while (final := get_backups_folder(folder) / f"{moment.strftime(NAME_FORMAT)}{mark}").exists():
-            moment += timedelta(seconds=1)
-        with _stage_file(final) as part:
-            copy_database(source, part, stop)
-            if not read_archive_version(part, stop):
-                raise make_damaged_error(source)
+        with _wait_for_turn(get_backups_folder(folder), stop):
+            for left in get_backups_folder(folder).glob("citegram-*.part*"):  # left by an interrupted backup
+                left.unlink(missing_ok=True)
+            _check_free_space(source, get_backups_folder(folder))
+            moment, mark = datetime.now(UTC), f"-version{version}.db" if version else ".db"
+            while (final := get_backups_folder(folder) / f"{moment.strftime(NAME_FORMAT)}{mark}").exists():
+                moment += timedelta(seconds=1)
+            with _stage_file(final) as part:
+                copy_database(source, part, stop)
+                if not read_archive_version(part, stop):
+                    raise make_damaged_error(source)
     return final
+
+
+@contextmanager
+def _wait_for_turn(backups: Path, stop: threading.Event) -> Iterator[None]:
+    """Hold the lock of the folder: of two backups at once each would take the other's file for a left one."""
+    opened = os.open(backups, os.O_RDONLY)
+    try:
+        while True:
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if stop.wait(_TURN_PAUSE_S):
+                    raise WorkCancelled from None
+        yield
+    finally:
+        os.close(opened)
 
 
 def prune_backups(folder: Path, keep: int) -> int:

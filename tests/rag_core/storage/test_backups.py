@@ -15,10 +15,11 @@ from ingest.indexer import LexicalIndexer
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.storage import Archive, channel_history, channels, db, index_state, posts, questions
+from rag_core.storage import Archive, backups, channel_history, channels, db, index_state, posts, questions
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
     WorkCancelled,
+    copy_database,
     get_backup_time,
     get_backups_folder,
     list_backups,
@@ -64,6 +65,24 @@ async def test_a_backup_holds_what_was_committed_in_one_file_for_its_owner(archi
     assert abs(get_backup_time(backup) - datetime.now(UTC)) < timedelta(seconds=10)
     assert list(backup.parent.iterdir()) == [backup]  # no log, no journal, nothing half done
     assert read_file(backup, "SELECT count(*) FROM posts") == [499]
+
+
+async def test_a_second_backup_leaves_the_one_that_is_being_made_alone(archive, monkeypatch):
+    """That of the night, and `citegram backup`: the archive was called damaged."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def copy_and_wait(*given):
+        copy_database(*given)
+        begun.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(backups, "copy_database", copy_and_wait)
+    first = asyncio.create_task(backed_up(archive))
+    assert await asyncio.to_thread(begun.wait, 10)
+    second = asyncio.create_task(backed_up(archive))
+    await asyncio.sleep(0.3)
+    go_on.set()
+    assert {await first, await second} == set(list_backups(archive.folder))
 
 
 async def test_writing_goes_on_while_a_backup_is_made(archive, make_post):

@@ -256,6 +256,7 @@ async def _run_workers(
     tasks = [
         publish_menu(bot, context.admins),
         _replay_unhandled_updates(dispatcher, bot, inbox),
+        imports.report_interrupted(),
         admin.report_rebuilds(bot, context.reindexing, context.archive),
         context.suggestions.run(),
         _read_tokens_ahead(context.rag),

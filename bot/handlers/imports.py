@@ -2,9 +2,11 @@
 
 The document comes with the command or with the replied message. One import runs at a time. One message shows its
 progress, can stop it, and reports the result at the end. The document lies in data/incoming, and is removed with it.
+What that message says if the bot is killed lies there as well: the next start says it.
 """
 
 import asyncio
+import json
 import logging
 import re
 import shutil
@@ -14,6 +16,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_urlsafe
+from typing import Any
 
 from aiogram import Bot, F, Router
 from aiogram.filters import CommandObject
@@ -46,6 +49,7 @@ _FETCH_REFUSALS = {"too-big": "import-too-big", "far": "import-far"}
 # Telegram's limits for edits are not published; readers look every few seconds.
 _EDIT_INTERVAL_SECONDS, _EDIT_TIMEOUT_SECONDS = 3.0, 5.0
 _MAX_TITLES, _MAX_ASKED_CHANNELS = 5, 3
+_INTERRUPTED_FILE = "interrupted.json"
 
 
 def translate_note(code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
@@ -89,7 +93,16 @@ class ImportRunner:
         self._folder = settings.data.dir / "incoming"
         self._task: asyncio.Task[None] | None = None
         self._run_id, self._stopped = "", False
-        shutil.rmtree(self._folder, ignore_errors=True)  # of a bot that was killed
+        self._interrupted: dict[str, Any] | None = None  # what a bot that was killed has left to say
+        with suppress(OSError, ValueError):
+            self._interrupted = json.loads((self._folder / _INTERRUPTED_FILE).read_bytes())
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def report_interrupted(self) -> None:
+        """Say in the message of an import that ended with the last process that it did."""
+        if self._interrupted:
+            with suppress(*TELEGRAM_ERRORS):  # the message is gone
+                await self._bot.edit_message_text(**self._interrupted)
 
     def begin(self, order: ImportOrder) -> bool:
         """Start in the background; False where an import is already running."""
@@ -156,7 +169,8 @@ class ImportRunner:
         """Run the import; returns its report, and the new channels that only admins read until somebody opens them."""
         before, words = await channels.load_channels(self._archive), order.words
         data, file = self._settings.data.dir.resolve(), self._folder.resolve() / "result.json"
-        await asyncio.to_thread(self._make_empty_folder)
+        interrupted = words("import-interrupted", file=order.file)
+        await asyncio.to_thread(self._make_folder, chat_id=shown.chat.id, message_id=shown.message_id, text=interrupted)
         try:
             await download_file(self._bot, order.document.file_id, file, MAX_DOCUMENT_BYTES)
         except FileNotFetched as exc:
@@ -192,9 +206,11 @@ class ImportRunner:
         report = as_list(words("import-done", file=order.file), as_list(*names, counts), *notes, sep="\n\n")
         return report, [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
 
-    def _make_empty_folder(self) -> None:
+    def _make_folder(self, **interrupted: str | int) -> None:
+        """Make the folder, empty but for what is to be said if the bot is killed."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
+        (self._folder / _INTERRUPTED_FILE).write_text(json.dumps(interrupted), "utf-8")
 
 
 # An id, a username, or a link with one: https://core.telegram.org/api/links

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -253,10 +254,17 @@ async def test_stopping_the_bot_stops_the_import_and_says_so(sandbox, live, home
     assert await gone(pid) and nothing_left(home)
 
 
-async def test_after_a_crash_the_next_start_leaves_nothing(sandbox, live, home, quick):
-    (home / "incoming").mkdir()
-    (home / "incoming" / "result.json").write_bytes(b"posts")
+async def test_after_a_crash_the_next_start_says_so_and_leaves_nothing(sandbox, live, home, tmp_path, monkeypatch):
+    with monkeypatch.context() as stuck:
+        slow_child(stuck, tmp_path)
+        async with live():
+            telling = await sent(sandbox, export())
+            await child_of(tmp_path)
+            shutil.copytree(home / "incoming", tmp_path / "left")
+    shutil.copytree(tmp_path / "left", home / "incoming")
+    sandbox.world.change(sandbox.world.room(ADMIN), telling.place[1], text="Importing result.json: 50 %")
     async with live():
+        assert await telling.says("I was restarted while importing result.json.")
         assert nothing_left(home)
         assert "New: 3" in await (await sent(sandbox, export())).end()
 

@@ -371,7 +371,8 @@ class AnswerUpdater:
         """Update the answers that cite one of these posts (None: any); what has to wait is looked at again later."""
         now = time.monotonic()
         self._edited_at = {n: at for n, at in self._edited_at.items() if now - at < _MIN_EDIT_INTERVAL_SECONDS}
-        later: dict[PostKey, float] = {}
+        unsent = keys is not None and await questions.is_cited_by_unsent_answer(self._archive, keys)
+        later = dict.fromkeys(keys or (), now + _DEBOUNCE_SECONDS) if unsent else {}
         since = datetime.now(UTC) - _MAX_ANSWER_AGE
         for asked in await questions.list_answers_citing(self._archive, keys, since):
             answer = stored_answer.parse_stored_answer(asked.answer)

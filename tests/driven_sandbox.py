@@ -118,6 +118,8 @@ class DrivenSandbox(Sandbox):
         line["ok"], line["error"] = True, None
         if fault and fault.kind == "lost":
             return close_connection(request)
+        if fault and fault.kind == "late":
+            await asyncio.sleep(fault.seconds)
         return web.json_response({"ok": True, "result": result})
 
     async def _on_file(self, request):

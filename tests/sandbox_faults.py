@@ -12,7 +12,9 @@ from bot.sandbox.state import OTHER_POLLER_TEXT
 
 PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
-FaultKind = Literal["429", "500", "502html", "409", "400", "403", "404", "moved", "garbled", "drop", "lost", "stall"]
+FaultKind = Literal[
+    "429", "500", "502html", "409", "400", "403", "404", "moved", "garbled", "drop", "lost", "stall", "late"
+]  # fmt: skip
 
 
 MOVED_TO = -1_009_999  # the supergroup of "moved"
@@ -32,8 +34,8 @@ class Fault:
     """A pending fault: the next `times` calls of `method` meet it ("*": any but getUpdates; "file": a download).
 
     "drop" closes the connection before the call is read, "lost" after it is carried out; "stall" waits `seconds` and
-    then carries it out; "409" reports another poller with the same token; "garbled" answers truncated JSON; "moved"
-    says that the group has become the supergroup `MOVED_TO`.
+    then carries it out, "late" waits after it; "409" reports another poller with the same token; "garbled" answers
+    truncated JSON; "moved" says that the group has become the supergroup `MOVED_TO`.
     """
 
     method: str

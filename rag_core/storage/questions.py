@@ -298,17 +298,27 @@ async def fetch_last_answered(
     )
 
 
+_CITES_SQL = (
+    "EXISTS (SELECT 1 FROM json_each(answer, '$.cited') AS cited WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM "
+    "json_each(?2) AS key WHERE key.value ->> 0 = cited.value ->> 0 AND key.value ->> 1 = cited.value ->> 1))"
+)
+
+
 async def list_answers_citing(
     archive: Archive, keys: Collection[PostKey] | None, since: datetime
 ) -> list[AnsweredQuestion]:
     """List the answers and verdicts sent since a moment that cite one of these posts; with None, that cite any."""
     return await _list_answered(
         archive,
-        "finished_at >= ?1 "
-        "AND EXISTS (SELECT 1 FROM json_each(answer, '$.cited') AS cited WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM "
-        "json_each(?2) AS key WHERE key.value ->> 0 = cited.value ->> 0 AND key.value ->> 1 = cited.value ->> 1))",
+        f"finished_at >= ?1 AND {_CITES_SQL}",
         (to_unix_seconds(since), None if keys is None else encode_keys(keys)),
     )
+
+
+async def is_cited_by_unsent_answer(archive: Archive, keys: Collection[PostKey]) -> bool:
+    """Whether an answer that cites one of these posts is being sent, so that nobody knows its messages yet."""
+    sql = f"SELECT EXISTS (SELECT 1 FROM questions WHERE state = ?1 AND answer IS NOT NULL AND {_CITES_SQL})"
+    return bool(await archive.value(sql, ("running", encode_keys(keys))))
 
 
 async def save_noted_changes(archive: Archive, question_id: int, noted: Iterable[tuple[int, int, bool]]) -> None:

@@ -114,6 +114,16 @@ async def test_a_storm_of_edits_edits_an_answer_once(sandbox, live, home):
 
 
 @pytest.mark.usefixtures("soon")
+async def test_an_edit_while_telegram_takes_the_answer_corrects_it(sandbox, live, home):
+    async with live():
+        number, _ = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+        sandbox.faults.fail_next("sendMessage", "late", seconds=2)
+        reply = await say(sandbox, OTTO, REGATTA_ASKED)
+        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+        assert "eleven" not in await wait_for_note(sandbox, reply)
+
+
+@pytest.mark.usefixtures("soon")
 async def test_who_left_a_channel_learns_nothing_of_its_edits(sandbox, live, home):
     set_chat_member(sandbox.world, CREW, RITA, "member")
     async with live():

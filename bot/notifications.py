@@ -389,7 +389,8 @@ class AnswerUpdater:
                         _ANSWER_JOB, f"An answer was not updated: {type(exc).__name__}."
                     )
                     again = now + _MIN_EDIT_INTERVAL_SECONDS
-            later |= {one.key: again for one in answer.cited if keys is None or one.key in keys}
+            waiting = [one.key for one in answer.cited if keys is None or one.key in keys]
+            later |= {key: min(again, later.get(key, again)) for key in waiting}
         self._due = {key: at for key, at in self._due.items() if keys is None or key not in keys} | later
 
     async def _update_answer(self, asked: questions.AnsweredQuestion, answer: stored_answer.StoredAnswer) -> None:

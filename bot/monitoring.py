@@ -210,7 +210,7 @@ class StateCollector:
             ("copies",): await near_duplicates.count_uncompared_changes(archive, describe_fingerprint()),
         }
         if rag.dense:
-            identity = rag.dense.vectors.identity
+            identity = rag.dense.vectors.about.identity
             lags["vectors",] = await index_state.count_unembedded_changes(archive, identity)
         description = "Changes that a leg has not taken in: words, vectors, copies."
         yield _make_metric("index_lag_changes", description, lags, "leg")

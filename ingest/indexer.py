@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import IndexEntry, LexicalIndex
+from rag_core.index.lexical_index import IndexEntry, LexicalIndex, get_lexical_folder
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.posts import PostChange
 from rag_core.text.post_text import build_header
@@ -329,8 +328,8 @@ class DenseIndexer:
         return done
 
     async def _queue_changes(self) -> None:
-        await index_state.queue_changed_posts(self._archive, self.vectors.identity, self.vectors.model)
+        await index_state.queue_changed_posts(self._archive, self.vectors.about.identity, self.vectors.about.model)
 
     async def waiting(self) -> int:
         """Count the changes still to embed."""
-        return await index_state.count_unembedded_changes(self._archive, self.vectors.identity)
+        return await index_state.count_unembedded_changes(self._archive, self.vectors.about.identity)

@@ -20,8 +20,7 @@ from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_ve
 from ingest.outages import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
-from rag_core.index.bm25_files import translate_write_errors
-from rag_core.index.lexical_index import LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex, translate_write_errors
 from rag_core.index.vector_store import StoredPoint, VectorStore, hash_to_number
 from rag_core.models.active_models import DenseIndex
 from rag_core.storage import Archive, channels, index_state, posts
@@ -173,7 +172,7 @@ async def _find_wrong_vector_posts(
         for key, passages in (await read_current_passages(archive, part)).items():
             if marks[key] != {prepare_point(p, dense.embedder.name)[1].text_hash for p in passages}:
                 suspects.append(key)
-    await index_state.queue_changed_posts(archive, dense.vectors.identity, dense.vectors.model)
+    await index_state.queue_changed_posts(archive, dense.vectors.about.identity, dense.vectors.about.model)
     wrong: list[PostKey] = []
     for part in _split_into_slices(list(dict.fromkeys(suspects))):
         wrong += await _compare_vector_posts(archive, dense, part)

@@ -28,8 +28,7 @@ from ingest.indexer import BatchSize, DenseIndexer, build_lexical_entry, embed_p
 from ingest.integrity import VectorInventory, write_vector_inventory
 from rag_core.engine import Engine, load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused, translate_errors
-from rag_core.index.bm25_files import translate_write_errors
-from rag_core.index.lexical_index import LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex, translate_write_errors
 from rag_core.models.active_models import DenseIndex, open_store_of, open_vectors_of
 from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.processes import WorkerExited, WorkerProcess, open_parent_pipes, read_message, write_message
@@ -225,11 +224,11 @@ class EmbedderChange:
         index = await open_vectors_of(self._rag.settings, row, self._archive)
         try:
             state = await index_state.load_next_vectors(self._archive)
-            if state is None or state.identity != index.vectors.identity:
+            if state is None or state.identity != index.vectors.about.identity:
                 if await index.vectors.count():  # of another state of the archive
                     await index.vectors.drop()
                     index = replace(index, vectors=await open_store_of(self._rag.settings, row, self._archive))
-                state = VectorState(row.name, index.vectors.identity, 0)
+                state = VectorState(row.name, index.vectors.about.identity, 0)
                 await index_state.save_next_vectors(self._archive, state)
         except BaseException:
             await index.close()

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rag_core.caches import Caches, IndexVersion, VersionedCache
 from rag_core.calibration import Calibration
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex, get_lexical_folder
 from rag_core.models.active_models import (
     DenseIndex,
     GgufFile,
@@ -92,7 +91,7 @@ class Engine:
     @property
     def version(self) -> IndexVersion:
         """Version of the indexes: it changes whenever a search may find something else."""
-        return *self.version_of_posts, self.dense and (self.dense.store, self.dense.vectors.revision)
+        return *self.version_of_posts, self.dense and (self.dense.vectors, self.dense.vectors.revision)
 
     @property
     def version_of_posts(self) -> IndexVersion:

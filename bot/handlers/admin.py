@@ -65,7 +65,7 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
     if rag.dense:
         try:
             await rag.dense.vectors.count()
-            if waiting := await index_state.count_unembedded_changes(archive, rag.dense.vectors.identity):
+            if waiting := await index_state.count_unembedded_changes(archive, rag.dense.vectors.about.identity):
                 contents.append(words("stats-vectors", waiting=waiting))
         except IndexUnavailable as exc:
             contents.append(words("stats-vectors-fail", reason=words.error(exc)))

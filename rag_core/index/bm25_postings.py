@@ -22,7 +22,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -112,16 +111,16 @@ def merge_segments(segments: Sequence[PostingsSegment]) -> PostingsSegment:
 
 
 ScoreArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+DocFilter = Callable[[DocIdArray], BoolArray]  # document numbers -> mask of those that may be shown
 
 _FIRST_STEP_ROWS, _STEP_GROWTH = 1024, 8  # rows of the first step, and the growth factor of each further step
 
 _thread_buffers = threading.local()  # a zeroed score buffer for each thread: new memory would cost more than the query
 
 
-def select_top_docs(
-    rows: DocIdArray, scores: ScoreArray, n: int, shown: Callable[[DocIdArray], DocIdArray]
-) -> DocIdArray:
-    """Select the n best documents that may be shown, best first; of equal scores those with the least numbers.
+def select_top_docs(rows: DocIdArray, scores: ScoreArray, n: int, shown: Sequence[DocFilter]) -> DocIdArray:
+    """Select the n best documents that all filters let through, best first; of equal scores the least numbers.
 
     A document may occur in `rows` several times. Likely ones should come first: they set the threshold, and few of
     the rest pass it.
@@ -130,7 +129,10 @@ def select_top_docs(
     while at < len(rows):
         some = rows[at : at + step]
         # Sort and deduplicate like numpy.unique, which takes three times as long for small arrays
-        docs = np.concatenate([pool, shown(some[scores.take(some) >= threshold])])
+        some = some[scores.take(some) >= threshold]
+        for may_be_shown in shown:
+            some = some[may_be_shown(some)]
+        docs = np.concatenate([pool, some])
         docs.sort()
         first = np.ones(len(docs), np.bool_)
         np.not_equal(docs[1:], docs[:-1], out=first[1:])
@@ -193,9 +195,6 @@ class TermStatistics:
         return sum(map(score_term, query))
 
 
-BoolArray = NDArray[np.bool_]
-DocFilter = Callable[[DocIdArray], BoolArray]  # document numbers -> mask of those that may be shown
-
 _NO_DOC_IDS, _NO_COUNTS = np.zeros(0, np.intp), np.zeros(0, np.uint16)
 _MERGE_RATIO = 4  # a segment is merged with its left neighbour if that is less than 4 times larger
 _NEVER_DELETED = 2**31 - 1
@@ -219,12 +218,6 @@ class IndexSnapshot:
     count: int
     average_length: float
     frequencies: dict[str, int] = field(default_factory=dict)
-
-
-def _filter_docs(snapshot: IndexSnapshot, allowed: DocFilter | None, docs: DocIdArray) -> DocIdArray:
-    if snapshot.seen is not None:
-        docs = docs[snapshot.seen(docs)]
-    return docs if allowed is None else docs[allowed(docs)]
 
 
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
@@ -409,7 +402,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
                         best = np.zeros(len(some))
                         np.maximum.at(best, at, np.concatenate([worth[span] * factor for span, factor in factors]))
                         scores[some] += best
-                found = select_top_docs(rows, scores, n, partial(_filter_docs, snapshot, allowed))
+                found = select_top_docs(rows, scores, n, [*filter(None, (snapshot.seen, allowed))])
                 results.append((found, scores[found]))
             finally:
                 scores[rows] = 0.0

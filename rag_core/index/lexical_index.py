@@ -2,7 +2,9 @@
 
 The index is derived: it holds terms and passage references, no texts, and can be rebuilt from the archive. It is
 saved beside the archive with the archive's identity and the watermark (the archive's sequence number) up to which it
-is complete.
+is complete. Its files are raw arrays and a vocabulary in a folder of their own, and a small JSON file that names the
+current one. They are read as untrusted input: only regular files are opened, no links are followed, and sizes are
+checked. A data folder that was copied from elsewhere holds files that somebody else wrote.
 
 Its methods may block and belong in a thread, except `statistics`, `watermark`, `revision`, `chats` and `len`.
 """
@@ -10,8 +12,13 @@ Its methods may block and belong in a thread, except `statistics`, `watermark`, 
 from __future__ import annotations
 
 import copy
+import json
 import math
-from collections.abc import Iterable, Sequence
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -19,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from rag_core.index.bm25_files import INDEX_READ_ERRORS, read_index_files, write_index_files
+from rag_core.errors import IndexUnavailable, translate_errors
 from rag_core.index.bm25_postings import (
     ARRAY_KINDS,
     BM25_B,
@@ -38,6 +45,7 @@ from rag_core.index.bm25_postings import (
 )
 from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
+from rag_core.untrusted_files import open_regular_file, read_regular_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,72 @@ class PassageTable:
         """Copy with new document numbers, without the documents whose number is -1."""
         kept = numbers >= 0
         return PassageTable(self.chats, {name: column[: len(numbers)][kept] for name, column in self.columns.items()})
+
+
+# Errors that reading or decoding a damaged index may raise; RuntimeError: JSON that is nested too deeply.
+INDEX_READ_ERRORS = (OSError, ValueError, LookupError, TypeError, ArithmeticError, MemoryError, RuntimeError)
+
+
+def get_lexical_folder(data: Path) -> Path:
+    """Folder of the saved lexical index in a data folder."""
+    return data / "lexical"
+
+
+def translate_write_errors() -> AbstractContextManager[None]:
+    """Translate OSErrors while an index is written into IndexUnavailable."""
+    reason = "The index cannot be written to disk ({said}): free some space."
+    return translate_errors(IndexUnavailable, OSError, say=reason, code="index-not-written")
+
+
+def write_index_files(
+    folder: Path, about: Mapping[str, object], arrays: Mapping[str, NDArray[Any]], vocabulary: Iterable[str]
+) -> None:
+    """Write the files of an index atomically: after a crash either the old or the new ones are complete.
+
+    `about` holds the watermark, which names the folder. Raises IndexUnavailable.
+    """
+    fresh = folder / f"{about['watermark']}-{secrets.token_hex(4)}"
+    with translate_write_errors():
+        try:
+            fresh.mkdir(parents=True, exist_ok=True)
+            for name, array in arrays.items():
+                with (fresh / f"{name}.bin").open("wb") as file:
+                    array.tofile(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+            (fresh / "vocabulary.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+            staged = folder / "current.tmp"
+            staged.write_text(json.dumps({**about, "folder": fresh.name}), encoding="utf-8")
+            staged.replace(folder / "current.json")
+        except OSError:
+            shutil.rmtree(fresh, ignore_errors=True)  # on a full disk a partial index must not take space
+            raise
+        # Remove the folders of older indexes; one that cannot be removed does no harm
+        for old in folder.iterdir():
+            if old.is_symlink():
+                old.unlink(missing_ok=True)
+            elif old.is_dir() and old != fresh:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def read_index_files(
+    folder: Path, wanted: Mapping[str, object], kinds: Mapping[str, DTypeLike]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]], list[str]] | None:
+    """Read an index with arrays of these kinds; None if `about` differs from `wanted`. Raises INDEX_READ_ERRORS."""
+    about = json.loads(read_regular_file(folder / "current.json"))
+    if any(about[name] != value for name, value in wanted.items()):
+        return None
+    name = about["folder"]
+    if name != Path(name).name:
+        raise ValueError("the index is elsewhere")
+    left = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 2
+    arrays: dict[str, NDArray[Any]] = {}
+    for array, kind in kinds.items():
+        with open_regular_file(folder / name / f"{array}.bin", left) as file:
+            arrays[array] = np.fromfile(file, kind)
+        left -= arrays[array].nbytes
+    vocabulary = read_regular_file(folder / name / "vocabulary.txt", left)
+    return about, arrays, vocabulary.split("\n") if vocabulary else []
 
 
 _FILE_FORMAT = 3
@@ -289,7 +363,8 @@ class LexicalIndex:
     ) -> list[tuple[PassageRef, float]]:
         """Find the n best passages with any of the terms or their variants, by BM25 over the filter's channels."""
         now = self._now
-        docs, scores = now.postings.best(terms, n, now.snapshot(only.channels), now.places.narrowed(only), variants)
+        snapshot, narrowed = now.snapshot(only.channels), now.places.narrowed(only)
+        ((docs, scores),) = now.postings.best_of_each([terms], n, snapshot, narrowed, variants)
         return list(zip(now.places.at(docs), scores.tolist(), strict=True))
 
     def search_each(
@@ -346,7 +421,7 @@ class LexicalIndex:
         """
         self.compact()
         postings, places = self._now.postings, self._now.places
-        about = {**_describe_bm25_files(archive), "chats": places.chats, "watermark": self.watermark}
+        about = {**_describe_files(archive), "chats": places.chats, "watermark": self.watermark}
         columns = {name: column[: postings.corpus_size] for name, column in places.columns.items()}
         write_index_files(folder, about, {**postings.dump(), **columns}, postings.vocabulary)
 
@@ -355,7 +430,7 @@ class LexicalIndex:
         """Load a saved index. None if there is none, or it is damaged, of another version or of another archive."""
         index, postings = cls(), PostingsBM25(k1=BM25_K1, b=BM25_B)
         try:
-            files = read_index_files(folder, _describe_bm25_files(archive), ARRAY_KINDS | _REF_COLUMNS)
+            files = read_index_files(folder, _describe_files(archive), ARRAY_KINDS | _REF_COLUMNS)
             if files is None:
                 return None
             about, arrays, vocabulary = files
@@ -371,5 +446,5 @@ class LexicalIndex:
         return index
 
 
-def _describe_bm25_files(archive: str) -> dict[str, object]:
+def _describe_files(archive: str) -> dict[str, object]:
     return {"format": _FILE_FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive}

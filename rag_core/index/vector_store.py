@@ -200,8 +200,10 @@ _SCORE_DIGITS = 6  # decimal digits of a score: single precision has seven
 _MAX_TIED_HITS = 20_000  # most hits that are read to put equal ones in order
 
 
-def select_stable_top(nearest: Callable[[int], list[tuple[T, float]]], n: int) -> list[tuple[T, float]]:
-    """Select the n best hits of a search engine, best first, equal scores in the order of the items themselves.
+def select_stable_top(
+    nearest: Callable[[int], list[tuple[Mapping[str, Any], float]]], n: int
+) -> list[tuple[PassageRef, float]]:
+    """Select the n best hits of a search engine, best first, equal scores in the order of their passages.
 
     An engine may return hits of equal score in any order and cut among them, and that order can depend on points
     that its filter hides. So if the cut falls among equal scores, more hits are requested (`nearest` takes the
@@ -209,7 +211,7 @@ def select_stable_top(nearest: Callable[[int], list[tuple[T, float]]], n: int) -
     """
     most = n + 1
     while True:
-        hits = [(item, round(score, _SCORE_DIGITS)) for item, score in nearest(most)]
+        hits = [(read_passage_ref(row), round(float(score), _SCORE_DIGITS)) for row, score in nearest(most)]
         hits.sort(key=lambda hit: (-hit[1], hit[0]))
         if len(hits) < most or most >= _MAX_TIED_HITS or hits[-1][1] < hits[n - 1][1]:
             return hits[:n]
@@ -237,8 +239,8 @@ class VectorStore:
         self._opened: VectorBackend | RagError = QdrantGone("The vector index is not open yet.")
         self._reopening: asyncio.Task[None] | None = None
         self._closed = False
-        # Grows after every write and removal, also a failed one: earlier results may be outdated then. Counts from the
-        # opening of the store, and only changes by this process.
+        # Grows with every opening, write and removal, also a failed one: earlier results may be outdated then. Counts
+        # changes by this process only.
         self.revision = 0
 
     @classmethod
@@ -258,6 +260,7 @@ class VectorStore:
         handle = self._threads.submit(self._opening)
         try:
             self._opened = await asyncio.wrap_future(handle)
+            self.revision += 1  # it may be another store than before
         except asyncio.CancelledError:
             handle.add_done_callback(_close_opened)  # it may still open the store
             raise
@@ -279,15 +282,20 @@ class VectorStore:
         self._reopening = asyncio.create_task(reopen())
 
     @property
-    def _backend(self) -> VectorBackend:
+    def about(self) -> StoreInfo:
+        """Identity of the store, and the model it was made for; the archive records its content under the identity.
+
+        Raises QdrantGone if the store is on a server that has not answered yet.
+        """
         if isinstance(self._opened, RagError):
             raise self._opened
-        return self._opened
+        return self._opened.about
 
     async def _do(self, work: Callable[[VectorBackend], T]) -> T:
         if self._closed:
             raise VectorsUnavailable("The vector index is closed.")
-        backend = self._backend
+        if isinstance(backend := self._opened, RagError):
+            raise backend
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, backend)
         except CollectionLost as exc:
@@ -296,31 +304,13 @@ class VectorStore:
                 await asyncio.to_thread(backend.close)
             raise
 
-    @property
-    def identity(self) -> str:
-        """Random id given at the creation of the store; the archive records the store's content under it.
-
-        Raises QdrantGone if the store is on a server that has not answered yet.
-        """
-        return self._backend.about.identity
-
-    @property
-    def model(self) -> str:
-        """Embedding model for which the store was created."""
-        return self._backend.about.model
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the vectors."""
-        return self._backend.about.dimension
-
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Write points; each replaces the one with the same post and part.
 
         After the call they survive a kill -9; a power cut only after `flush`. Raises VectorRefused before
         anything is written if a vector is missing, not finite, zero or of the wrong length.
         """
-        for batch in await asyncio.to_thread(prepare_batches, points, self.dimension):
+        for batch in await asyncio.to_thread(prepare_batches, points, self.about.dimension):
             await self._change(lambda backend, batch=batch: backend.write(batch))  # type: ignore[misc]
 
     async def remove(self, keys: Iterable[PostKey], but: Iterable[PassageRef] = ()) -> None:
@@ -349,7 +339,7 @@ class VectorStore:
         more of the 50 nearest (`vector_sketch.py`). Raises VectorRefused; VectorsUnavailable also if the filter
         names more than `MAX_FILTER_POSTS` single posts, which would delay other searches.
         """
-        asked, posts = normalize_vector(vector, self.dimension), None
+        asked, posts = normalize_vector(vector, self.about.dimension), None
         if only.keys is not None:
             named = sorted(only.keys.by_chat.items())
             posts = [(chat, ids.tolist()) for chat, ids in named if chat in only.channels and len(ids)]
@@ -363,11 +353,7 @@ class VectorStore:
         # rounded up: Telegram's dates have no fractions
         since, until = (None if one is None else math.ceil(one.timestamp()) for one in (only.since, only.until))
         allowed = StoreFilter(channels=sorted(only.channels), posts=posts, since=since, until=until, lang=lang)
-
-        def nearest(backend: VectorBackend, most: int) -> list[tuple[PassageRef, float]]:
-            return [(read_passage_ref(row), float(score)) for row, score in backend.search(asked, allowed, most)]
-
-        return await self._do(lambda backend: select_stable_top(partial(nearest, backend), n))
+        return await self._do(lambda backend: select_stable_top(partial(backend.search, asked, allowed), n))
 
     async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, VectorArray]:
         """Read the stored vectors of passages; those that are not in the store are left out."""

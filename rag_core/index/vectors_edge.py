@@ -82,24 +82,24 @@ class StoreDamaged(Exception):
 
 
 class StoreFolder:
-    """Folder of a store, locked until `release`. Blocking calls; they raise OSError if it is unusable."""
+    """Folder of a store, locked until `lock` is closed. Blocking calls; they raise OSError if it is unusable."""
 
     def __init__(self, folder: Path) -> None:
         """Lock the folder, made if there is none. Raises VectorsUnavailable where another process has it."""
         self.folder, self.log, self._file = folder, folder / "engine.log", folder / "store.json"
         # owner only: posts are for the readers of their channels
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = (folder / "lock").open("a+", encoding="ascii")
+        self.lock = (folder / "lock").open("a+", encoding="ascii")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._lock.seek(0)
-            holder = self._lock.read().strip() or "unknown"
-            self._lock.close()
+            self.lock.seek(0)
+            holder = self.lock.read().strip() or "unknown"
+            self.lock.close()
             raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=holder, folder=folder)) from None
-        self._lock.truncate(0)
-        self._lock.write(str(os.getpid()))
-        self._lock.flush()
+        self.lock.truncate(0)
+        self.lock.write(str(os.getpid()))
+        self.lock.flush()
 
     @contextmanager
     def engine_lock(self) -> Iterator[int]:
@@ -121,10 +121,6 @@ class StoreFolder:
                         ) from None
                 time.sleep(0.02)
             yield lock.fileno()
-
-    def release(self) -> None:
-        """Release the lock of the folder."""
-        self._lock.close()
 
     def shard(self, about: StoreInfo) -> Path:
         """Folder of the engine's files, separate for each store: a worker left behind writes into no new store."""
@@ -267,7 +263,7 @@ class EdgeVectorStore:
             try:
                 self._open_or_make(model, dimension)
             except BaseException:
-                self._folder.release()
+                self._folder.lock.close()
                 raise
 
     def _open_or_make(self, model: str, dimension: int) -> None:
@@ -306,12 +302,14 @@ class EdgeVectorStore:
     def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
         """Read the vectors of the ids that exist."""
         reply, raw = self._ask("vectors", {"ids": ids})
-        return dict(zip(reply["ids"], self._rows(raw), strict=True))
+        rows = np.frombuffer(raw, np.float32).reshape(-1, self.about.dimension)
+        return dict(zip(reply["ids"], rows, strict=True))
 
     def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
         """Read one page of text hashes and vectors of points with these hash numbers."""
         reply, raw = self._ask("vectors_by_hash", {"numbers": numbers})
-        return list(zip(reply["hashes"], self._rows(raw), strict=True))
+        rows = np.frombuffer(raw, np.float32).reshape(-1, self.about.dimension)
+        return list(zip(reply["hashes"], rows, strict=True))
 
     def count(self) -> int:
         """Count the points."""
@@ -328,9 +326,6 @@ class EdgeVectorStore:
         with _translate_folder_errors(self._folder.folder):
             self._folder.seal(self.about, closed=False)
         self._unflushed = 0
-
-    def _rows(self, raw: bytes) -> VectorArray:
-        return np.frombuffer(raw, np.float32).reshape(-1, self.about.dimension)
 
     def _ask(self, do: str, fields: Mapping[str, object], raw: bytes = b"") -> tuple[Message, bytes]:
         """Send a request; if the worker has ended, restart it and send the request once more: all may be repeated."""
@@ -356,7 +351,7 @@ class EdgeVectorStore:
     def close(self) -> None:
         """Flush, stop the worker and release the folder."""
         if not self._folder.folder.exists():  # dropped
-            self._folder.release()
+            self._folder.lock.close()
             return
         try:
             if self._engine.stop(EDGE_CALL_TIMEOUT_S) == 0:
@@ -364,7 +359,7 @@ class EdgeVectorStore:
         except OSError as exc:  # nothing is lost: the next opening compares the older seal
             log.warning("the vector index in %s cannot be sealed: %s", self._folder.folder, exc)
         finally:
-            self._folder.release()
+            self._folder.lock.close()
 
 
 def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) -> BlockingWorkerProcess:

@@ -6,6 +6,7 @@ model that was pulled. So a configuration that names a model is never overruled 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,14 +41,13 @@ class DenseIndex:
     def store(self) -> str | None:
         """Identity of the vector store; None where it is on a server that has not answered yet."""
         try:
-            return self.vectors.identity
+            return self.vectors.about.identity
         except VectorsUnavailable:
             return None
 
     async def close(self) -> None:
         """Close the vectors and the embedder."""
-        await self.vectors.close()
-        await self.embedder.close()
+        await asyncio.gather(self.vectors.close(), self.embedder.close())
 
 
 def get_models_folder(settings: RagSettings) -> Path:

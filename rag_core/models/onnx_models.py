@@ -59,7 +59,7 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 class PassageSimilarity:
-    """Similarity of a question to a passage: `post` is MaxSim over all its tokens, `cosine` that of the mean vectors.
+    """Similarity of a question to a passage: `post` is MaxSim over all its tokens.
 
     MaxSim is the mean, over the tokens of the question, of the cosine to the nearest token of the text: late
     interaction, here with the tokens of an embedding model that was trained for means. Source: Khattab and Zaharia,
@@ -70,18 +70,20 @@ class PassageSimilarity:
         asked, self._vectors = question.vectors, passage.vectors
         self._spans, self._mean = passage.spans, _normalize(asked.mean(axis=0))
         self._cosines = _normalize(asked) @ _normalize(self._vectors).T
-        self.post, self.cosine = self._measure(slice(None))
+        self.post = float(self._cosines.max(axis=1).mean()) if self._cosines.size else 0.0
 
     def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-        """MaxSim and cosine of the pieces at these offsets; both 0 where one has no token, as behind a cut."""
+        """MaxSim of the pieces at these offsets, and cosine of the means; 0 where one has no token, as behind a cut."""
         bounds = np.searchsorted(self._spans[:, 1], np.array(spans).reshape(-1, 2), side="right").tolist()
-        return [self._measure(slice(first, end)) for first, end in bounds]
-
-    def _measure(self, tokens: slice) -> tuple[float, float]:
-        vectors, cosines = self._vectors[tokens], self._cosines[:, tokens]
-        if not cosines.size:
-            return 0.0, 0.0
-        return float(cosines.max(axis=1).mean()), float(_normalize(vectors.mean(axis=0)) @ self._mean)
+        measured = list[tuple[float, float]]()
+        for first, end in bounds:
+            cosines = self._cosines[:, first:end]
+            if cosines.size:
+                mean = _normalize(self._vectors[first:end].mean(axis=0))
+                measured.append((float(cosines.max(axis=1).mean()), float(mean @ self._mean)))
+            else:
+                measured.append((0.0, 0.0))
+        return measured
 
 
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -107,19 +109,12 @@ class OfflineModel:
         columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
         self._columns = {node.name: columns[node.name] for node in network.get_inputs()}
 
-    def __call__(self, batch: Sequence[str | tuple[str, str]]) -> NDArray[np.floating[Any]]:
-        """Output for a batch of texts, or of pairs."""
-        return self._run(self.tokenizer.encode_batch(batch))
-
-    def run_with_offsets(self, text: str) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64]]:
-        """Output for the tokens of one text, and the offsets of each in it: shape (tokens, 2)."""
-        encoded = self.tokenizer.encode(text)
-        return self._run([encoded])[0], np.array(encoded.offsets, np.int64)
-
-    def _run(self, encoded: Sequence[Encoding]) -> NDArray[np.floating[Any]]:
+    def __call__(self, batch: Sequence[str | tuple[str, str]]) -> tuple[NDArray[np.floating[Any]], Sequence[Encoding]]:
+        """Output for a batch of texts, or of pairs, and how each was cut into tokens."""
+        encoded = self.tokenizer.encode_batch(batch)
         columns = self._columns.items()
         given = {name: np.array([getattr(one, column) for one in encoded], np.int64) for name, column in columns}
-        return np.asarray(self._network.run(None, given)[0])
+        return np.asarray(self._network.run(None, given)[0]), encoded
 
 
 def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) -> OfflineModel:
@@ -195,8 +190,7 @@ class OnnxThread:
     async def close(self) -> None:
         """End the threads after their current calls; waiting calls are cancelled."""
         pools, self._pools = self._pools, ()
-        for pool in pools:
-            await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+        await asyncio.gather(*(asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True) for pool in pools))
 
 
 def _lower_thread_priority() -> None:
@@ -226,12 +220,15 @@ def _build_text_digest(text: str) -> bytes:
 
 
 class Embedder:
-    """Embedding model: texts to vectors of unit length. Vectors of models with different names are not comparable."""
+    """Embedding model: texts to vectors of unit length. Vectors of models with different names are not comparable.
+
+    `close` releases the model and its thread.
+    """
 
     def __init__(self, row: ModelSpec, networks: Sequence[_EmbeddingNetwork], thread: OnnxThread) -> None:
         self._networks, self._thread = networks, thread
         self._tokens: LRUCache[bytes, TokenVectors] = LRUCache(_TOKEN_CACHE_BYTES, lambda kept: kept.nbytes)
-        self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
+        self.name, self.dimension, self.languages, self.close = row.name, row.dimension, row.languages, thread.close
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
         """Embed posts: shape (len(texts), dimension), in the order of the texts."""
@@ -246,7 +243,7 @@ class Embedder:
         """Embed a question: shape (dimension,). Waits for no passage."""
         lang, vector = detect_language(text[:1000]), np.zeros(self.dimension, np.float32)
         network = self._choose_network(lang)
-        if not network.loaded:
+        if not network.make_vector:
             await self._thread.run(network.load, background=True)
         vector[network.block] = await self._thread.run(network.embed, _QUERY, text, lang)
         return vector
@@ -255,14 +252,14 @@ class Embedder:
         """Compare a question with the tokens of posts; for an offline model with centres only."""
         network = self._networks[0]
 
-        def embed(text: str) -> TokenVectors:
-            if (found := self._tokens.get(_build_text_digest(text))) is None:
-                found = self._tokens[_build_text_digest(text)] = network.embed_tokens(text, _PASSAGE)
-            return found
-
         def compare_all() -> list[PassageSimilarity]:  # in one thread, as are all looks into the cache
-            asked = network.embed_tokens(question, _QUERY)
-            return [PassageSimilarity(asked, embed(text)) for text in texts]
+            asked, compared = network.embed_tokens(question, _QUERY), []
+            for text in texts:
+                digest = _build_text_digest(text)
+                if (tokens := self._tokens.get(digest)) is None:
+                    tokens = self._tokens[digest] = network.embed_tokens(text, _PASSAGE)
+                compared.append(PassageSimilarity(asked, tokens))
+            return compared
 
         return await self._thread.run(compare_all)
 
@@ -275,10 +272,6 @@ class Embedder:
     def has_word(self, word: str) -> bool:
         """Whether the vocabulary holds an English word or its stem whole; true before the model is loaded."""
         return self._choose_network("en").has_word(word)
-
-    async def close(self) -> None:
-        """Release the model and its thread."""
-        await self._thread.close()
 
     def _choose_network(self, lang: str) -> _EmbeddingNetwork:
         """Choose the network of a language; the first for an unknown one."""
@@ -309,13 +302,16 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
 
 
 class _EmbeddingNetwork:
-    """Network that fills one block of the vector, for texts of `row.languages`; loaded with its first text."""
+    """Network that fills one block of the vector, for texts of `row.languages`; loaded with its first text.
+
+    `make_vector` of a text is there from `load` on.
+    """
 
     def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread, block: slice) -> None:
         self.row, self.block = row, block
         self._folder, self._session, self._thread = folder, session, thread
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
-        self._embed: Callable[[str], NDArray[Any]] | None = None
+        self.make_vector: Callable[[str], NDArray[Any]] | None = None
         self._offline: OfflineModel | None = None
         self._tokenizer: Tokenizer | None = None
 
@@ -327,9 +323,9 @@ class _EmbeddingNetwork:
         """
         if kind == _PASSAGE:
             self.load()  # in the background; of a question it was done
-        assert self._embed
+        assert self.make_vector
         prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
-        vector = np.asarray(self._embed(trim_for_tokenizer(prefix + text, self.row.max_tokens)), np.float32)
+        vector = np.asarray(self.make_vector(trim_for_tokenizer(prefix + text, self.row.max_tokens)), np.float32)
         if len(vector) != self.row.dimension:
             raise self._thread.broken(f"makes vectors of {len(vector)} numbers instead of {self.row.dimension}")
         if not 0 < np.linalg.norm(vector) < math.inf:
@@ -345,10 +341,11 @@ class _EmbeddingNetwork:
         assert self._offline is not None  # loaded as the model was opened
         assert self._centres is not None
         prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
-        output, offsets = self._offline.run_with_offsets(trim_for_tokenizer(prefix + text, self.row.max_tokens))
+        output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)])
+        offsets = np.array(encoded.offsets, np.int64)
         own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
         centre = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]
-        return TokenVectors(output[own] - centre, offsets[own] - len(prefix))
+        return TokenVectors(output[0][own] - centre, offsets[own] - len(prefix))
 
     def has_word(self, word: str) -> bool:
         """Whether the vocabulary holds a word or its stem as one piece; true before the network is loaded."""
@@ -357,23 +354,18 @@ class _EmbeddingNetwork:
             for one in (word, stem(word))
         )
 
-    @property
-    def loaded(self) -> bool:
-        """Whether the network can be used at once."""
-        return self._embed is not None
-
     def load(self) -> None:
         """Load the network, in the background thread alone, so that it is loaded once."""
-        if self._embed:
+        if self.make_vector:
             return
         row = self.row
         if isinstance(row.source, PackageSource):
             self._offline = run = load_offline_model(self._folder, row, self._session)
             self._tokenizer = run.tokenizer
             if row.pooling is Pooling.NONE:
-                self._embed = lambda text: run([text])[0]
+                self.make_vector = lambda text: run([text])[0][0]
             else:
-                self._embed = lambda text: run([text])[0].mean(axis=0, dtype=np.float64)
+                self.make_vector = lambda text: run([text])[0][0].mean(axis=0, dtype=np.float64)
             return
         from fastembed import TextEmbedding
         from fastembed.common.model_description import PoolingType
@@ -391,7 +383,7 @@ class _EmbeddingNetwork:
         )
         direction = (self._tokenizer.truncation or {}).get("direction", "right")
         self._tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
-        self._embed = lambda text: next(iter(model.embed([text])))
+        self.make_vector = lambda text: next(iter(model.embed([text])))
 
 
 Scorer = Callable[[str, list[str]], Iterable[float]]
@@ -410,7 +402,7 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
         def load() -> Scorer:
             if isinstance(model.source, PackageSource):
                 run = load_offline_model(folder, model, session)
-                return lambda question, texts: run([(question, text) for text in texts])[:, 0]
+                return lambda question, texts: run([(question, text) for text in texts])[0][:, 0]
             from fastembed.rerank.cross_encoder import TextCrossEncoder
 
             encoder, tokenizer = _load_with_fastembed(TextCrossEncoder, model.name, folder, model, session)
@@ -427,11 +419,14 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
 
 
 class Reranker:
-    """Cross-encoder in a thread of its own. `pair_s` is the time for one full-length text, in seconds."""
+    """Cross-encoder in a thread of its own, which `close` ends.
+
+    `pair_s` is the time for one full-length text, in seconds.
+    """
 
     def __init__(self, row: ModelSpec, model: Scorer, thread: OnnxThread) -> None:
         self._row, self._model, self._thread = row, model, thread
-        self.name, self.languages = row.name, row.languages
+        self.name, self.languages, self.close = row.name, row.languages, thread.close
         self.pair_s = 0.0
 
     async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -452,10 +447,6 @@ class Reranker:
         started = time.perf_counter()
         await self.scores(question, [text] * 2)
         self.pair_s = (time.perf_counter() - started) / 2
-
-    async def close(self) -> None:
-        """Release the model and its thread."""
-        await self._thread.close()
 
     def _score(self, question: str, texts: list[str]) -> list[float]:
         limit = self._row.max_tokens

@@ -15,7 +15,7 @@ from ingest.rebuild import get_next_index_folder
 from rag_core import RagSettings, open_engine
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
-from rag_core.index.bm25_files import get_lexical_folder
+from rag_core.index.lexical_index import get_lexical_folder
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter

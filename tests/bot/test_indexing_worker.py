@@ -5,8 +5,7 @@ from driver import HARBOUR, OTTO, say
 from bot.indexing import IndexingWorker
 from ingest.indexer import LexicalIndexer
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex, get_lexical_folder
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, SearchFilter
 

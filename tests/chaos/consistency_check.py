@@ -147,7 +147,7 @@ def check_lexical_index(index, places, marks):
 async def _dense(dense, places):
     """Every passage once, with the vector of the text it has now."""
     store, size = dense.vectors, await dense.vectors.count()
-    anything = np.ones(store.dimension, np.float32)
+    anything = np.ones(store.about.dimension, np.float32)
     there = Counter(place for place, _ in await store.search(anything, _EVERYWHERE, n=size + 100))
     found = _compared(there, places)
     if size != there.total():

@@ -89,7 +89,7 @@ class Bench:
     async def check_all_is_of(self, model):
         """Every vector is of this model and of the present text, and both indexes are complete."""
         archive, dense = self.rag.archive, self.rag.dense
-        assert (dense.model.name, dense.vectors.model, self.dense.embedder.name) == (model, model, model)
+        assert (dense.model.name, dense.vectors.about.model, self.dense.embedder.name) == (model, model, model)
         await self.lexical.catch_up()
         await self.dense.catch_up()
         keys = {key for chat in (CHAT, OTHER) for key in await list_keys(archive, chat)}
@@ -106,7 +106,7 @@ class Bench:
         assert sorted(there) == sorted(wanted)
         last = await posts.get_last_seq(archive)
         state = await index_state.load_vector_state(archive)
-        assert state == index_state.VectorState(model, dense.vectors.identity, last)
+        assert state == index_state.VectorState(model, dense.vectors.about.identity, last)
         assert self.rag.lexical.watermark == last
         assert await self.dense.waiting() == 0
         assert await index_state.load_next_vectors(archive) is None

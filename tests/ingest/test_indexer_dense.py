@@ -94,7 +94,7 @@ async def test_batches_grow_while_embedding_is_quick_and_shrink_where_it_is_not(
         return [after - before for before, after in pairwise(done)]
 
     async def make_any_vectors(texts):
-        return np.eye(1, shelf.rag.dense.vectors.dimension, dtype=np.float32).repeat(len(texts), axis=0)
+        return np.eye(1, shelf.rag.dense.vectors.about.dimension, dtype=np.float32).repeat(len(texts), axis=0)
 
     shelf.embedder.passages = make_any_vectors
     monkeypatch.setattr(ingest.indexer, "_BATCH_SECONDS", 100.0)  # quick is whatever takes less than half of it
@@ -118,7 +118,7 @@ async def test_a_store_that_was_lost_is_filled_again(tmp_path, open_library, off
 
 async def test_a_change_while_it_is_worked_in_stays_in_the_queue(shelf, make_post):
     await shelf.keep(make_post(1, "The ferry leaves at seven.", chat=CHAT))
-    store = shelf.rag.dense.vectors.identity
+    store = shelf.rag.dense.vectors.about.identity
     await index_state.queue_changed_posts(shelf.rag.archive, store, "model")
     batch = await index_state.list_queued_posts(shelf.rag.archive, 10)
     await shelf.keep(make_post(1, "The ferry leaves at eight.", chat=CHAT, edited=make_post(1, "", days=1).date))

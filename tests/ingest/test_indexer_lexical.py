@@ -11,8 +11,7 @@ import ingest.indexer
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex, get_lexical_folder
 from rag_core.storage import posts, visible_posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey, SearchFilter

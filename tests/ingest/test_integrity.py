@@ -161,7 +161,7 @@ async def test_missing_and_stray_vectors_are_put_right(bright):
     await vectors.remove([PostKey(HARBOUR, 3), PostKey(HARBOUR, 7)])
     date = bright.books.now
     for key in (gone, PostKey(NOBODYS, 5)):
-        vector = np.ones(vectors.dimension, np.float32)
+        vector = np.ones(vectors.about.dimension, np.float32)
         await vectors.upsert([VectorPoint(PassageRef(key, 0, 0, 5), date, "en", "0" * 32, vector)])
     found = await bright.check(samples=0)
     assert sorted(found.vectors_wrong) == sorted([PostKey(HARBOUR, 3), PostKey(HARBOUR, 7), gone, PostKey(NOBODYS, 5)])

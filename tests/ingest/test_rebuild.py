@@ -16,8 +16,7 @@ from ingest.indexer import LexicalIndexer
 from ingest.rebuild import build_next_index, get_next_index_folder, load_next_index
 from rag_core import RagSettings, open_engine
 from rag_core.errors import IndexUnavailable, RebuildRefused
-from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex, get_lexical_folder
 from rag_core.storage import channels, index_state, posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter

@@ -7,6 +7,7 @@ import numpy as np
 
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
 from rag_core.index.lexical_index import LexicalIndex
+from rag_core.index.vector_store import StoreInfo
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.run import Budgets
@@ -26,7 +27,7 @@ class BrokenLexical(LexicalIndex):
 class Meaning:
     """An embedding model and a store of vectors in one; `fails` is what of the store is down: search or vectors."""
 
-    identity, revision = "meaning", 0
+    about, revision = StoreInfo("meaning", "tiny", 2), 0
 
     def __init__(self, *found, pause=0.0, fails=""):
         self.found, self.pause, self.fails = found, pause, fails

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from sample_sizes import choose_size
 
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex, get_lexical_folder
 from rag_core.storage import visible_posts
 from rag_core.types import Origin, PostKey
 

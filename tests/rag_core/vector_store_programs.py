@@ -15,7 +15,7 @@ from rag_core.types import PassageRef, PostKey
 async def write_points(folder, first):
     """Write points from a number on, and print which are done; every second batch writes the one before it again."""
     store = await open_vector_store(Path(folder), model="tiny", dimension=32)
-    print("open", store.identity, flush=True)
+    print("open", store.about.identity, flush=True)
     rng, day = np.random.default_rng(int(first)), datetime(2025, 3, 1, tzinfo=UTC)
     for at in range(int(first), int(first) + 1_000_000, 40):
         numbers = range(max(0, at - 40) if at % 80 else at, at + 40)

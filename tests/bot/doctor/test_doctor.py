@@ -24,7 +24,7 @@ from bot.sandbox.state import set_chat_member
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ModelUnavailable
-from rag_core.index.bm25_files import get_lexical_folder
+from rag_core.index.lexical_index import get_lexical_folder
 from rag_core.models.catalog import WRITERS
 from rag_core.models.model_files import check_model_files, verify_model_checksums, write_manifest
 from rag_core.storage import Archive, channels, readers, schema

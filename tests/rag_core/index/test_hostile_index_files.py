@@ -176,7 +176,7 @@ def test_a_hostile_note_of_a_vector_store_is_damage(make, tmp_path):
         (home.folder / "shard-link").symlink_to(tmp_path)
         assert home.shard(home.reset("tiny", 4)).is_dir()
     finally:
-        home.release()
+        home.lock.close()
     assert isinstance(about, StoreInfo)
 
 

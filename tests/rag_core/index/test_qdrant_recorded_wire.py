@@ -132,11 +132,11 @@ async def use_server(url, folder):
     assert numbers(await store.search(np.array([1, 0], np.float32), ALL, 2)) == [1, 2]
     client = QdrantClient(url=url, metadata={"api-key": KEY}, check_compatibility=False)
     await asyncio.to_thread(client.delete_collection, "citegram")
-    before = store.identity
+    before = store.about.identity
     with pytest.raises(QdrantGone, match="has lost a collection"):
         await store.count()
-    await until_open(lambda: store.identity)
-    assert (store.identity != before, await store.count()) == (True, 0)
+    await until_open(lambda: store.about.identity)
+    assert (store.about.identity != before, await store.count()) == (True, 0)
     await store.close()
     await asyncio.to_thread(client.create_collection, "foreign", vectors_config={})
     with pytest.raises(VectorsUnavailable, match="was not made by Citegram"):

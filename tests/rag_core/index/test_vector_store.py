@@ -163,12 +163,12 @@ async def test_a_store_made_for_another_model_says_so_and_stays_as_it_is(opening
         pytest.skip("on a server it is a collection beside")
     store = await opening()
     await store.upsert([point(1, 1, 0)])
-    identity = store.identity
+    identity = store.about.identity
     reason = rf"was made for the model tiny \(2 numbers\), not for {model} \({dimension}\)"
     with pytest.raises(VectorsUnavailable, match=reason):
         await opening(model, dimension)
     again = await opening()
-    assert (again.identity, await again.count()) == (identity, 1)
+    assert (again.about.identity, await again.count()) == (identity, 1)
 
 
 async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(store, monkeypatch):

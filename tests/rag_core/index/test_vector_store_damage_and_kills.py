@@ -102,20 +102,20 @@ def stores(tmp_path_factory):
 async def test_a_folder_that_was_moved_is_still_whole(stores, tmp_path, end):
     whole = stores[end]
     vectors = await open_store(copy_store(whole, tmp_path / "vectors"))
-    assert (await vectors.count(), f"shard-{vectors.identity}") == (500, next(whole.glob("shard-*")).name)
+    assert (await vectors.count(), f"shard-{vectors.about.identity}") == (500, next(whole.glob("shard-*")).name)
     await vectors.close()
 
 
 async def test_a_store_that_was_killed_between_its_first_flush_and_the_seal_of_it_is_whole(tmp_path):
     vectors, seal = await open_store(tmp_path / "vectors"), tmp_path / "vectors" / "store.json"
-    identity, sealed_empty = vectors.identity, seal.read_bytes()
+    identity, sealed_empty = vectors.about.identity, seal.read_bytes()
     await vectors.upsert(points(500))
     await vectors.flush()
     os.kill(get_engine(vectors)._engine.pid, signal.SIGKILL)
     await vectors.close()
     seal.write_bytes(sealed_empty)
     again = await open_store(tmp_path / "vectors")
-    assert (again.identity, await again.count()) == (identity, 500)
+    assert (again.about.identity, await again.count()) == (identity, 500)
     await again.close()
 
 
@@ -140,12 +140,12 @@ async def test_a_damaged_folder_is_built_anew_with_a_new_identity(stores, tmp_pa
     folder = copy_store(stores[end], tmp_path / "vectors")
     HARM[harm](folder)
     vectors = await open_store(folder)
-    assert f"shard-{vectors.identity}" != next(stores[end].glob("shard-*")).name
+    assert f"shard-{vectors.about.identity}" != next(stores[end].glob("shard-*")).name
     assert await vectors.count() == 0
     await vectors.upsert(points(10))
     assert await vectors.count() == 10
     await vectors.close()
-    assert [path.name for path in folder.glob("shard-*")] == [f"shard-{vectors.identity}"]
+    assert [path.name for path in folder.glob("shard-*")] == [f"shard-{vectors.about.identity}"]
     (line,) = [r for r in caplog.records if r.name.startswith("rag_core") and r.levelno == logging.WARNING]
     assert "is damaged" in line.getMessage()
 
@@ -159,7 +159,7 @@ async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store, t
         await store.count()
     await store.close()
     again = await open_store(tmp_path / "vectors")
-    assert again.identity != store.identity
+    assert again.about.identity != store.about.identity
     await again.close()
 
 
@@ -217,14 +217,14 @@ async def test_kill_9_during_upserts_loses_nothing_acknowledged_and_doubles_noth
         found = [place.key.message_id for place, _ in there]
         assert len(found) == len(set(found)) == await vectors.count()
         assert done <= len(found) <= done + 40
-        identities.add(vectors.identity)
+        identities.add(vectors.about.identity)
         await vectors.close()
     assert done > 0
     assert len(identities) == 1
 
 
 async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(store):
-    identity, all_points, engines = store.identity, points(2_000), set()
+    identity, all_points, engines = store.about.identity, points(2_000), set()
     for at in range(0, 2_000, 500):
         writing = asyncio.create_task(store.upsert(all_points[at : at + 500]))
         await asyncio.sleep(random.uniform(0, 0.02))
@@ -233,7 +233,7 @@ async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(stor
         await writing
         assert await store.count() == at + 500
     assert len(engines) == 4
-    assert store.identity == identity
+    assert store.about.identity == identity
 
 
 async def test_an_engine_that_hangs_is_ended_and_started_again(store, monkeypatch):

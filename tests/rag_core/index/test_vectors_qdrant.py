@@ -174,7 +174,7 @@ async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant):
     assert [len(page) async for page in store.iterate_points()] == [2]
     await store.close()
     again = await opened(qdrant.url)
-    assert (again.identity, await again.count()) == (store.identity, 2)
+    assert (again.about.identity, await again.count()) == (store.about.identity, 2)
     await again.close()
 
 

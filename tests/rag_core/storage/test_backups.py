@@ -14,7 +14,7 @@ import pytest
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
-from rag_core.index.bm25_files import get_lexical_folder
+from rag_core.index.lexical_index import get_lexical_folder
 from rag_core.storage import Archive, backups, channel_history, channels, db, index_state, posts, questions
 from rag_core.storage.backups import (
     ARCHIVE_FILE,

@@ -43,13 +43,12 @@ from rag_core.types import (
     Evidence,
     Passage,
     Plan,
-    PostKey,
     Question,
     Sentence,
     Shortfall,
 )
 from rag_core.verification.support import measure_support
-from rag_core.writing.extract import asks_for_address, find_addresses
+from rag_core.writing.extract import find_addresses
 from rag_core.writing.write import reflect_on_draft
 
 RECIPES = ("direct", "agent", "mapreduce", "council", "react")
@@ -211,10 +210,8 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         draft = Draft((), draft.covered, certainty=Certainty.NONE, judged=draft.judged)
     quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
     quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
-    addresses: dict[PostKey, tuple[str, ...]] = {}
-    if quoted and asks_for_address(question.text):
-        shown = " ".join(one.text for one in sentences)
-        addresses = find_addresses(quoted, shown, stored, found.evidence.boilerplate)
+    shown = " ".join(one.text for one in sentences)
+    addresses = find_addresses(question.text, quoted, shown, stored, found.evidence.boilerplate)
     certainty, shown_quotes = draft.certainty, [c for one in sentences for c in one.citations]
     if certainty is Certainty.SURE and any(c.read and c.read.is_doubtful(c.quote) for c in shown_quotes):
         certainty = Certainty.PROBABLE  # heard, or a number that could hardly be read

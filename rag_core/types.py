@@ -125,23 +125,19 @@ LINKLESS_KINDS = frozenset({"group", "private"})  # of chats whose messages Tele
 _LINKED_ID_PREFIX = "-100"  # of the ids of channels and supergroups
 
 
-def format_post_link(key: PostKey, username: str | None, topic: int | None = None) -> str:
-    """Link to a post, "" where Telegram has none; links to private channels open for their members only.
-
-    Source: https://core.telegram.org/api/links#message-links
-    """
-    place = f"{topic}/{key.message_id}" if topic else key.message_id
-    if username:
-        return f"https://t.me/{username}/{place}"
-    bare = str(key.chat_id).removeprefix(_LINKED_ID_PREFIX)
-    return f"https://t.me/c/{bare}/{place}" if bare.isdigit() and key.chat_id < 0 else ""
-
-
 def format_channel_post_link(key: PostKey, channel: Channel | None, topic: int | None = None) -> str:
-    """Link to a post with the channel's current username; None is an unknown channel. "" where Telegram has none."""
+    """Link to a post with the channel's current username; None is an unknown channel. "" where Telegram has none.
+
+    Links to private channels open for their members only. Source:
+    https://core.telegram.org/api/links#message-links
+    """
     if channel and channel.kind in LINKLESS_KINDS:
         return ""
-    return format_post_link(key, channel.username if channel else None, topic)
+    place = f"{topic}/{key.message_id}" if topic else key.message_id
+    if channel and channel.username:
+        return f"https://t.me/{channel.username}/{place}"
+    bare = str(key.chat_id).removeprefix(_LINKED_ID_PREFIX)
+    return f"https://t.me/c/{bare}/{place}" if bare.isdigit() and key.chat_id < 0 else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,7 +348,11 @@ def _add_set(
         return Text(words("sets-full", count=_MAX_SETS))
     chosen = set[int]()
     for one in filter(None, (part.strip() for part in listed.split(","))):
-        named = {c.chat_id for c in readable.values() if one.casefold() in {c.title.casefold(), _name_channel(c)}}
+        named = {
+            c.chat_id
+            for c in readable.values()
+            if one.casefold() in {c.title.casefold(), (f"@{c.username}".casefold() if c.username else "")}
+        }
         if not named:
             return words.rich("sets-no-channel", name=neutralize_links(one))
         chosen |= named
@@ -356,7 +360,3 @@ def _add_set(
     titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen))
     asked = Code(words("sets-asked-in", name=name))
     return words.rich("sets-saved", name=neutralize_links(name), titles=neutralize_links(titles), asked=asked)
-
-
-def _name_channel(channel: Channel) -> str:
-    return f"@{channel.username}".casefold() if channel.username else ""

@@ -28,7 +28,7 @@ from bot.views.keyboards import Press, build_keyboard, make_callback_token, on_p
 from bot.views.text import RenderContext, format_author, format_day_and_edit, join_lines, shorten_at_word
 from rag_core.storage import Archive, channels, posts
 from rag_core.text.post_text import PostLink, find_post_links, resolve_post_link
-from rag_core.types import Channel, PostKey, format_channel_post_link, format_post_link
+from rag_core.types import Channel, PostKey, format_channel_post_link
 
 router = Router()
 
@@ -162,7 +162,8 @@ async def _load_requested_posts(
     origin = message.reply_to_message.forward_origin if message.reply_to_message else None
     if not links and isinstance(origin, MessageOriginChannel):
         key = PostKey(origin.chat.id, origin.message_id)
-        links = [PostLink(*key, text=format_post_link(key, origin.chat.username))]
+        channel = Channel(origin.chat.id, origin.chat.title or "", origin.chat.username)
+        links = [PostLink(*key, text=format_channel_post_link(key, channel))]
     if not links or len(links) > _MAX_POSTS:
         how = words("delete-how", command=f"/{command.command.lower()}")
         await message.answer(words("delete-most", most=_MAX_POSTS) if links else how)

@@ -187,14 +187,6 @@ _TYPO_TARGETS = {
 }
 
 
-def _correct_typo(word: str) -> str:
-    """Correct one wrong, missing, doubled or misplaced letter inside a word of the lexicon; endings are not touched."""
-    if word in _LEXICON or not _MIN_TYPO_LENGTH <= len(word) <= _MAX_TYPO_LENGTH:
-        return word
-    targets = (_TYPO_TARGETS.get(key, "") for key in _delete_letters(word))
-    return next((one for one in targets if one[-1:] == word[-1] and abs(len(one) - len(word)) <= 1), word)
-
-
 _ROMAN_NUMERALS = {w: n for n, w in enumerate("i ii iii iv".split(), 1)} | {
     w: n for n, w in enumerate("xi xii xiii xiv xv xvi xvii xviii xix xx xxi".split(), 11)
 }
@@ -224,10 +216,13 @@ _CYRILLIC = re.compile("[а-я]")
 def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
     at, text = found.span(), found[0]
     if word := found["word"]:
-        kind, value, short = _LEXICON.get(
-            _correct_typo(word),
-            ("roman", _ROMAN_NUMERALS[word], False) if word in _ROMAN_NUMERALS else ("", None, False),
-        )
+        if word not in _LEXICON and _MIN_TYPO_LENGTH <= len(word) <= _MAX_TYPO_LENGTH:
+            # one letter inside it may be wrong, missing, doubled or misplaced; endings are not touched
+            targets = (_TYPO_TARGETS.get(key, "") for key in _delete_letters(word))
+            near = (one for one in targets if one[-1:] == word[-1] and abs(len(one) - len(word)) <= 1)
+            word = next(near, word)
+        roman = ("roman", _ROMAN_NUMERALS[word], False) if word in _ROMAN_NUMERALS else ("", None, False)
+        kind, value, short = _LEXICON.get(word, roman)
         return DateToken(kind, value, *at, text, short)
     if found["number"]:
         return DateToken("ordinal" if found["ordinal"] else "number", int(found["number"][:9]), *at, text)

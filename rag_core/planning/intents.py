@@ -231,11 +231,10 @@ _DIGEST_FILLERS = rf"\b(?:{PHRASES['digest_filler']})\b"
 def detect_intent(asked: str) -> Kind:
     """Detect the intent of a question; `asked` is its text in lower case, without ё."""
     head = asked[:INTENT_PREFIX_LENGTH]
-    return next((kind for kind, start, rest in _INTENT_SOURCES if _matches(start, rest, head)), Kind.FACT)
-
-
-def _matches(start: str, rest: str, head: str) -> bool:
-    return bool(compile_pattern(start).search(head) and compile_pattern(start + rest).search(head))
+    for kind, start, rest in _INTENT_SOURCES:
+        if compile_pattern(start).search(head) and compile_pattern(start + rest).search(head):
+            return kind
+    return Kind.FACT
 
 
 def asks_about_posts(asked: str) -> bool:
@@ -292,7 +291,9 @@ def asks_for_count(asked: str) -> bool:
 
 def counts_all_posts(asked: str) -> bool:
     """Whether a question asks for the number of all posts: "how many posts are there"."""
-    return _matches(*_ALL_COUNTED, asked[:INTENT_PREFIX_LENGTH])
+    start, rest = _ALL_COUNTED
+    head = asked[:INTENT_PREFIX_LENGTH]
+    return bool(compile_pattern(start).search(head) and compile_pattern(start + rest).search(head))
 
 
 def asks_for_posts(asked: str) -> bool:

@@ -30,7 +30,7 @@ from rag_core.planning.queries import (
 )
 from rag_core.run import Run, Stage
 from rag_core.storage.channels import Synonym, load_channels_and_synonyms
-from rag_core.text.answer_type import extract_asking_stems
+from rag_core.text.answer_type import detect_answer_type
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.tokens import stem, tokenize
@@ -221,7 +221,7 @@ async def plan_with_spelling_and_aliases(
 
     Without these where the lexical index is down: the search that follows reports it.
     """
-    asking, plan = extract_asking_stems(question.text), rag.plan or plan_by_rules
+    (_, asking), plan = detect_answer_type(question.text), rag.plan or plan_by_rules
     is_english_word = rag.dense.embedder.has_word if rag.dense else None
 
     def asks(word: str) -> bool:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, zip_longest
 
-from rag_core.text.answer_type import extract_asking_stems, extract_name_stems
+from rag_core.text.answer_type import detect_answer_type, extract_name_stems
 from rag_core.text.names import find_names, get_surname_base, list_surname_stems, transliterate_word
 from rag_core.text.query_terms import is_asking_word, is_table_word, list_table_stems
 from rag_core.text.sentences import is_pasted
@@ -98,7 +98,7 @@ def generate_query_variants(text: str) -> tuple[str, ...]:
         *(piece.strip(" ?!.,") for piece in _CLAUSE_BREAK.split(text) if len(set(tokenize(piece))) > 1),
         *names,
         " ".join(f"{base} {base}а" for base in bases),  # surnames in both genders, as their stems differ
-        _transliterate_names(names),
+        build_transliterated_query(text),
         rewrite_as_statement(text),
         " ".join(telling if len(telling) > 1 else [word for word in content if word in longest]),
     )
@@ -136,16 +136,15 @@ def _extract_names(text: str) -> list[str]:
     return names
 
 
-def _transliterate_names(names: Iterable[str]) -> str:
-    """Names in the other script: the likeliest spelling of each comes first."""
+def build_transliterated_query(text: str, otherwise: Sequence[str] = ()) -> str:
+    """Build one query of the names of a text, or else of other words, in the other script; empty without any.
+
+    The likeliest spelling of each name comes first.
+    """
+    names = _extract_names(text) or otherwise
     words = (word for name in names for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
     spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
-    return " ".join(filter(None, chain.from_iterable(spelt)))
-
-
-def build_transliterated_query(text: str, otherwise: Sequence[str] = ()) -> str:
-    """Build one query of the names of a text, or else of other words, in the other script; empty without any."""
-    return truncate_query(_transliterate_names(_extract_names(text) or otherwise))
+    return truncate_query(" ".join(filter(None, chain.from_iterable(spelt))))
 
 
 def _list_content_words(text: str) -> list[str]:
@@ -164,7 +163,7 @@ def rewrite_as_statement(text: str) -> str:
 
 def extract_search_words(text: str) -> str:
     """Extract the words of a question to search for: those of its topic; the text as it is where it has none."""
-    asking = extract_asking_stems(text)
+    _, asking = detect_answer_type(text)
     words = (word for word in text.split() if not is_asking_word(word) and not asking.issuperset(tokenize(word)))
     return " ".join(words).strip(" ?!.,;:…") or " ".join(text.split())
 

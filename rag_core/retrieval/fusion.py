@@ -54,18 +54,22 @@ class RetrievalResult:
 Vector = NDArray[np.float32]
 
 
+@dataclass(slots=True, eq=False)
 class VectorReader:
-    """Reader of stored vectors for one question: each is read once."""
+    """Reader of stored vectors for one question: each is read once.
 
-    def __init__(self, store: VectorStore, embedder: Embedder) -> None:
-        """`embedder` is the model of the store: further queries of the question are embedded with it."""
-        self.embedder, self._store, self._known = embedder, store, dict[PassageRef, Vector]()
+    `embedder` is the model of the store: further queries of the question are embedded with it.
+    """
+
+    store: VectorStore
+    embedder: Embedder
+    known: dict[PassageRef, Vector] = field(default_factory=dict)
 
     async def read(self, places: Sequence[PassageRef]) -> dict[PassageRef, Vector]:
         """Read the stored vectors of passages; those without one are left out. Raises VectorsUnavailable."""
-        if unknown := [place for place in places if place not in self._known]:
-            self._known |= await self._store.vectors_of(unknown)
-        return {place: self._known[place] for place in places if place in self._known}
+        if unknown := [place for place in places if place not in self.known]:
+            self.known |= await self.store.vectors_of(unknown)
+        return {place: self.known[place] for place in places if place in self.known}
 
 
 T = TypeVar("T")
@@ -86,32 +90,25 @@ class Fusion:
     dense: float = 0.3
 
     def __call__(self, lexical: Ranking[T], dense: Ranking[T], most: int = 0) -> list[tuple[T, float]]:
-        """Fuse both rankings, best first; ties keep the lexical order.
+        """Fuse both rankings, best first; ties keep the lexical order. An item missing in a ranking has 0 there.
 
         `most` is the number of hits asked of each retriever: a shorter ranking is complete.
         """
         if self.kind == "rrf":
             rankings = [[item for item, _ in ranking] for ranking in (lexical, dense)]
             return fuse_rankings(rankings, (1 - self.dense, self.dense))
-        return fuse_weighted_sum(lexical, dense, self.dense, most)
-
-
-def fuse_weighted_sum(lexical: Ranking[T], dense: Ranking[T], weight: float, most: int = 0) -> list[tuple[T, float]]:
-    """Fuse two rankings by the weighted sum of scores scaled to 0..1; an item missing in a ranking has 0 there.
-
-    The lowest score of a ranking truncated at `most` becomes 0, as the next item would be about as good. In a complete
-    ranking 0 is the theoretical minimum (Bruch, Gai & Ingber 2023): otherwise the second of two posts with a rare word
-    would be worth nothing.
-    """
-    fused: dict[T, float] = {}
-    for ranking, share in ((lexical, 1 - weight), (dense, weight)):
-        scores = [score for _, score in ranking]
-        least = min(scores, default=0.0)
-        least = min(0.0, least) if len(ranking) < most else least
-        span = max(scores, default=0.0) - least
-        for item, score in ranking:  # one hit, or equal scores: each counts as the best
-            fused[item] = fused.get(item, 0.0) + share * ((score - least) / span if span > 0 else 1.0)
-    return sorted(fused.items(), key=lambda pair: -pair[1])
+        # The lowest score of a ranking truncated at `most` becomes 0, as the next item would be about as good. In a
+        # complete ranking 0 is the theoretical minimum (Bruch, Gai & Ingber 2023): otherwise the second of two posts
+        # with a rare word would be worth nothing.
+        fused: dict[T, float] = {}
+        for ranking, share in ((lexical, 1 - self.dense), (dense, self.dense)):
+            scores = [score for _, score in ranking]
+            least = min(scores, default=0.0)
+            least = min(0.0, least) if len(ranking) < most else least
+            span = max(scores, default=0.0) - least
+            for item, score in ranking:  # one hit, or equal scores: each counts as the best
+                fused[item] = fused.get(item, 0.0) + share * ((score - least) / span if span > 0 else 1.0)
+        return sorted(fused.items(), key=lambda pair: -pair[1])
 
 
 def fuse_rankings(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rag_core.engine import Engine
-from rag_core.retrieval.fusion import BOTH, fuse_weighted_sum
+from rag_core.retrieval.fusion import BOTH, Fusion
 from rag_core.run import Run
 from rag_core.types import Hit, Question
 
@@ -46,7 +46,7 @@ async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, ru
         return hits
     texts = [f"{hit.passage.header}\n{hit.passage.text}" for hit in first]
     reranked = sorted(enumerate(await reranker.scores(question.text, texts)), key=lambda pair: -pair[1])
-    blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], reranked, _RERANKER_WEIGHT)
+    blended = Fusion(dense=_RERANKER_WEIGHT)([(n, hit.score) for n, hit in enumerate(first)], reranked)
     # hits that were not reranked stay below: reranked ones score 1 to 2, the others at most 1
     top = max(hits[0].score, 1e-9)
     below = (replace(hit, score=min(1.0, hit.score / top)) for hit in hits[len(first) :])

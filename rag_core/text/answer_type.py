@@ -152,18 +152,10 @@ def _normalize_text(text: str) -> str:
     return text.lower().translate(_QUESTION_MARKS)
 
 
-def detect_answer_type(question: str) -> AnswerType:
-    """Detect the expected answer type by the question's words."""
-    return _detect(question[:_MAX_ASKING_LENGTH])[0]
-
-
-def extract_asking_stems(question: str) -> frozenset[str]:
-    """Extract the stems of the words by which a question asks for its answer type."""
-    return _detect(question[:_MAX_ASKING_LENGTH])[1]
-
-
-@lru_cache(maxsize=1024)
-def _detect(question: str) -> tuple[AnswerType, frozenset[str]]:
+@lru_cache(maxsize=256)
+def detect_answer_type(question: str) -> tuple[AnswerType, frozenset[str]]:
+    """Detect the expected answer type by the question's words, and the stems of the words that ask for it."""
+    question = question[:_MAX_ASKING_LENGTH]
     asked = _normalize_text(question)
     found = [
         (match.start(), want, pattern) for want, pattern in _ANSWER_TYPE_PATTERNS if (match := pattern.search(asked))

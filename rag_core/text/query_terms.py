@@ -200,10 +200,11 @@ class QueryTerms:
     @classmethod
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
-        from rag_core.text.answer_type import detect_answer_type, extract_asking_stems
+        from rag_core.text.answer_type import detect_answer_type
 
         order, variants = tuple(tokenize(text)), {term: {**found} for term, found in expand_words(text).items()}
-        asking = extract_asking_stems(text) | _list_asking_stems()
+        want, asking = detect_answer_type(text)
+        asking |= _list_asking_stems()
         for term, name in aliases:
             variants.setdefault(term, {})[name] = _ALIAS_WEIGHT
         unknown = weigh(_UNKNOWN_TERM)
@@ -219,7 +220,7 @@ class QueryTerms:
             weights[term] = weight * (_ASKING_WEIGHT if term in asking else 1.0)
         total = sum(weights.values()) or 1.0
         shares = {term: weight / total for term, weight in weights.items()}
-        return cls(text, order, shares, detect_answer_type(text), variants)
+        return cls(text, order, shares, want, variants)
 
     def matched_share(self, found: frozenset[str]) -> float:
         """Weight share of the question's terms that are among the found terms; variants count by their weights."""

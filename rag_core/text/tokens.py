@@ -295,9 +295,9 @@ def _create_analyzer() -> MorphAnalyzer:
 
 def list_dictionary_forms(word: str) -> tuple[str, ...]:
     """List the dictionary forms of a lower-case word, the likeliest first; none for a word not in the dictionary."""
-    if not is_dictionary_word(word):
+    if word.isascii() or not (dictionary := load_dictionary()).word_is_known(word):
         return ()
-    return tuple(dict.fromkeys(parse.normal_form for parse in load_dictionary().parse(word)))
+    return tuple(dict.fromkeys(parse.normal_form for parse in dictionary.parse(word)))
 
 
 def is_noun(word: str) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from rag_core.planning.queries import is_misspelt
-from rag_core.text.answer_type import extract_asking_stems
+from rag_core.text.answer_type import detect_answer_type
 from rag_core.text.tokens import measure_stem_similarity, read_word
 from rag_core.verification.comparison import (
     find_main_verb,
@@ -104,7 +104,7 @@ def speaks_of_other_thing(question: str, text: str, lang: str) -> bool:
 def names_thing(question: str, text: str, lang: str) -> bool:
     """Check whether a text has every word of the thing that a question asks about."""
     asked, there = extract_facts(question, lang), extract_facts(text, lang)
-    asking = extract_asking_stems(question)
+    _, asking = detect_answer_type(question)
     things = [word for word in _list_things(asked) if word.stem not in asking]
     return bool(things) and all(_is_said(word, there) for word in things) and not _find_other_number(asked, there, ())
 

@@ -40,20 +40,18 @@ _LINK_ASKED = re.compile(
 )
 
 
-def asks_for_address(question: str) -> bool:
-    """Whether a question asks where, how or by which link."""
-    return detect_answer_type(question) in _ADDRESS_TYPES or bool(_LINK_ASKED.search(fold_case(question)))
-
-
 def find_addresses(
-    quoted: Iterable[tuple[PostKey, int, int]], shown: str, stored: Mapping[PostKey, Post],
+    question: str, quoted: Iterable[tuple[PostKey, int, int]], shown: str, stored: Mapping[PostKey, Post],
     boilerplate: Mapping[int, frozenset[str]],
 ) -> dict[PostKey, tuple[str, ...]]:  # fmt: skip
     """Find the addresses that stand in quoted posts and not in `shown`, each once.
 
-    `quoted`: posts with the span of the quote, whose nearest addresses come first. Links of lines that most posts of a
-    channel repeat are left out, as they answer nothing.
+    None for a question that asks neither where nor how nor by which link. `quoted`: posts with the span of the quote,
+    whose nearest addresses come first. Links of lines that most posts of a channel repeat are left out, as they answer
+    nothing.
     """
+    if detect_answer_type(question)[0] not in _ADDRESS_TYPES and not _LINK_ASKED.search(fold_case(question)):
+        return {}
     spans = {key: (start, end) for key, start, end in quoted}
     found: dict[PostKey, tuple[str, ...]] = {}
     for key, span in spans.items():
@@ -334,7 +332,7 @@ def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     weight = rag.lexical.statistics(question.viewer.channels).weight
     text, aliases = plan.asked or question.text, plan.aliases
     # the name of who holds an office is the answer, no other word for it
-    if detect_answer_type(text) is AnswerType.PERSON:
+    if detect_answer_type(text)[0] is AnswerType.PERSON:
         aliases = tuple((term, name) for term, name in aliases if term.isascii() != name.isascii())
     asked = QueryTerms.of(text, weight, aliases)
     if plan.kind is Kind.WHEN:

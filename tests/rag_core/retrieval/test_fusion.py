@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.retrieval.fusion import Fusion, fuse_weighted_sum, select_by_mmr
+from rag_core.retrieval.fusion import Fusion, select_by_mmr
 
 RANKING = st.lists(st.tuples(st.integers(0, 20), st.floats(-5, 30)), unique_by=lambda pair: pair[0], max_size=12).map(
     lambda pairs: sorted(pairs, key=lambda pair: -pair[1])
@@ -29,7 +29,7 @@ def test_a_dense_leg_without_weight_changes_nothing(lexical):
 def test_the_sum_weighs_how_much_better_not_only_that_it_is_better():
     lexical = [("clear", 10.0), ("second", 1.0), ("third", 0.0)]
     dense = [("second", 0.9), ("clear", 0.89), ("third", 0.1)]
-    assert fuse_weighted_sum(lexical, dense, 0.5)[0][0] == "clear"
+    assert Fusion("sum", 0.5)(lexical, dense)[0][0] == "clear"
 
 
 def test_the_last_of_a_few_is_more_than_what_was_not_found():

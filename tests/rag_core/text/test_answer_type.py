@@ -24,7 +24,7 @@ from rag_core.text.tokens import stem
     ],
 )  # fmt: skip
 def test_what_a_question_asks_for(question, want):
-    assert detect_answer_type(question) is want
+    assert detect_answer_type(question)[0] is want
 
 
 @pytest.mark.parametrize(

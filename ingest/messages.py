@@ -19,7 +19,6 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ingest.media.files import find_exported_file, find_live_file
 from ingest.message_kinds import (
     MAX_FILE_NAME_LENGTH,
     MAX_ID,
@@ -28,8 +27,10 @@ from ingest.message_kinds import (
     MalformedMessage,
     convert_exported_attachment,
     count_utf16_units,
+    find_exported_file,
     find_exported_kind,
     find_kind,
+    find_live_file,
     find_unknown_fields,
     join_lines,
     parse_integer,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bot.control import AnswerJson, ChannelJson, SearchJson, VerdictsJson
 from bot.i18n import get_translator
-from bot.views.terminal_text import describe_refusal
+from bot.views.text import describe_refusal
 from rag_core.errors import RagError
 
 JsonObject = dict[str, Any]

@@ -14,8 +14,16 @@ from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.settings import Settings
 from bot.stored_answer import record_traces
-from bot.views import terminal_text
-from bot.views.text import dump_json, strip_control_characters
+from bot.views.text import (
+    dump_json,
+    format_answer_text,
+    format_answer_trace,
+    format_channel_list,
+    format_plan_lines,
+    format_stages,
+    format_verdicts_text,
+    strip_control_characters,
+)
 from ingest.copies import CopyIndexer
 from rag_core.answer import RECIPES
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
@@ -78,7 +86,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             plan = await answerer.plan(question)
             if plan is None:
                 return _report_no_channels(settings, args.lang)
-            print(dump_json(plan) if args.json else "\n".join(terminal_text.format_plan_lines(plan)))
+            print(dump_json(plan) if args.json else "\n".join(format_plan_lines(plan)))
             return 0
         answer = await answerer.ask(question, trace=args.trace, recipe=args.recipe)
     if answer is None:
@@ -88,8 +96,8 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         extra = {name: answer[name] for name in ("reply", "trace") if answer[name]}
         print(dump_json(answer["answer"] | extra))
     else:
-        text = terminal_text.format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
-        print("\n".join([text, *terminal_text.format_answer_trace(answer)]))
+        text = format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
+        print("\n".join([text, *format_answer_trace(answer)]))
     return 0
 
 
@@ -105,8 +113,8 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         print(dump_json({name: value for name, value in verdicts.items() if name != "trace" or value}))
     else:
-        said = terminal_text.format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
-        print("\n".join([said, *terminal_text.format_stages(verdicts["trace"])]))
+        said = format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
+        print("\n".join([said, *format_stages(verdicts["trace"])]))
     return 0
 
 
@@ -175,7 +183,7 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
         if not known:
             return _report_no_channels(settings, settings.bot.language)
         print(note, end="", file=sys.stderr, flush=True)
-        print(terminal_text.format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
+        print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
         conversation = secrets.randbelow(2**53) or 1  # drawn: two terminals do not share one
         while (line := _read_line()) is not None:
             if line in {"/quit", "/exit", "/q"}:
@@ -205,7 +213,7 @@ async def _print_reply(asking: Awaitable[AnswerJson | None], question: str, sett
     if answer is None:
         _report_no_channels(settings, lang)
         return
-    print(terminal_text.format_answer_text(answer, get_translator(lang), settings.bot.zone), end="\n\n", flush=True)
+    print(format_answer_text(answer, get_translator(lang), settings.bot.zone), end="\n\n", flush=True)
 
 
 def _read_line() -> str | None:

@@ -24,7 +24,7 @@ from bot.cli.folder import (
 )
 from bot.control import hold_folder, hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.text import dump_json, strip_control_characters
+from bot.views.text import dump_json, format_stages, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.media.status import load_media_status
 from rag_core.engine import open_engine
@@ -391,7 +391,6 @@ def _format_size(file: Path) -> str:
 
 async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
     """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
-    from bot.views.terminal_text import format_stages
     from rag_core.storage.questions import fetch_trace
 
     settings = await choose_folder_with_channels(settings)

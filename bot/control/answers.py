@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from bot.control import AnswerJson, ChannelJson, PlanJson, SearchJson, VerdictsJson
 from bot.i18n import get_translator
-from bot.views.terminal_text import format_channel_list, plan_as_json
+from bot.views.text import format_channel_list
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import TalkKind, detect_talk
 from rag_core.engine import Engine
+from rag_core.planning.plan import format_plan, make_plan
 from rag_core.retrieval.channel_answers import is_introduced
-from rag_core.run import Run
+from rag_core.retrieval.search import resolve_filter, search_dense, search_lexical, search_passages
+from rag_core.run import Run, Stage
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.text.post_text import Spoiler, cover_spoilers, label_poll, list_spoilers
@@ -61,18 +63,10 @@ def describe_answer(
     answer: Answer, stored: Mapping[PostKey, Post], lang: str, reply: str = "", runs: Sequence[Run] = ()
 ) -> AnswerJson:
     """Describe an answer; `stored` are the posts that it names, whose spoilers are covered."""
-    found: AnswerJson = _cover_fields(
-        _build_answer_json(answer, stored, lang, reply, runs), list_spoilers(stored.values())
-    )
-    return found
-
-
-def _build_answer_json(
-    answer: Answer, cited: Mapping[PostKey, Post], lang: str, reply: str, runs: Sequence[Run]
-) -> AnswerJson:
     numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
     dates = {c.post: c.date for s in answer.sentences for c in s.citations}
-    return AnswerJson(
+    titles = {chat: channel.title for chat, channel in answer.channels.items()}
+    found = AnswerJson(
         answer={
             "refused": answer.refused,
             "sentences": [
@@ -83,12 +77,11 @@ def _build_answer_json(
                     "citations": [
                         {
                             "link": answer.link(c.post),
-                            "title": _get_title(answer, c.post),
+                            "title": titles.get(c.post.chat_id, ""),
                             "quote": c.quote,
                             "date": c.date.isoformat(),
                         }
-                        | _build_post_details(c.post, cited.get(c.post))
-                        | _describe_file(c.read)
+                        | _build_post_details(c.post, stored.get(c.post), c.read)
                         for c in s.citations
                     ],
                 }
@@ -107,7 +100,7 @@ def _build_answer_json(
             "actions": [asdict(action) for action in answer.actions],
         },
         marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
-        sources=[_build_source(answer, key, dates[key], cited.get(key)) for key in numbers],
+        sources=[_build_source(answer, key, dates[key], stored.get(key)) for key in numbers],
         nearest=[_build_source(answer, p.key, p.date, p) for p in answer.nearest],
         understood=answer.restated,
         shortfalls=_describe_shortfalls(answer.shortfalls, lang),
@@ -115,11 +108,8 @@ def _build_answer_json(
         trace=[asdict(span) for run in runs for span in run.spans],
         results=[result for run in runs for result in run.results or ()],
     )
-
-
-def _get_title(answer: Answer, key: PostKey) -> str:
-    channel = answer.channels.get(key.chat_id)
-    return channel.title if channel else ""
+    covered: AnswerJson = _cover_fields(found, list_spoilers(stored.values()))
+    return covered
 
 
 def _describe_shortfalls(shortfalls: Iterable[Shortfall], lang: str) -> list[str]:
@@ -137,28 +127,21 @@ def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Pas
         shown = " ".join(" ".join(s.text for s in answer.sentences).split())
         quotes = (" ".join(c.quote.split()) for c in quoted if c.post == key)
         words = next((quote for quote in quotes if quote[:_MIN_SHOWN_LENGTH].rstrip(" ,;:.") not in shown), "")
-    return (
-        {
-            "link": answer.link(key),
-            "title": " › ".join(filter(None, (channel.title if channel else "", topic))),
-            "date": date.isoformat(),
-            "words": words,
-            "addresses": "\n".join(answer.addresses.get(key, ())),
-        }
-        | _build_post_details(key, post)
-        | next((_describe_file(c.read) for c in quoted if c.post == key and c.read), {})
-    )
+    return {
+        "link": answer.link(key),
+        "title": " › ".join(filter(None, (channel.title if channel else "", topic))),
+        "date": date.isoformat(),
+        "words": words,
+        "addresses": "\n".join(answer.addresses.get(key, ())),
+    } | _build_post_details(key, post, next((c.read for c in quoted if c.post == key and c.read), None))
 
 
-def _describe_file(span: MediaSpan | None) -> dict[str, str]:
-    """Where in the file of its post a quote stands: the kind of the file, second or page."""
-    return {"file": span.kind, "place": str(span.place or "")} if span else {}
-
-
-def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:
-    edited = {"edited": post.edited.isoformat()} if post and post.edited else {}
-    origin = post.origin if post else None
-    return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
+def _build_post_details(key: PostKey, post: Post | Passage | None, span: MediaSpan | None) -> dict[str, str]:
+    """Describe what few posts have: an edit, an origin, and where in its file a quote stands, by second or page."""
+    details = {"edited": post.edited.isoformat()} if post and post.edited else {}
+    if post and post.origin and post.origin.chat_id != key.chat_id:
+        details["origin"] = post.origin.name
+    return details | ({"file": span.kind, "place": str(span.place or "")} if span else {})
 
 
 # Fields with words of posts, of the schemas in bot/control/__init__.py.
@@ -187,7 +170,7 @@ def describe_verdicts(
 
     def build_citation(citation: Citation) -> dict[str, str]:
         where = describe(citation.post, citation.date) | {"quote": citation.quote}
-        return where | _describe_file(citation.read)
+        return where | _build_post_details(citation.post, None, citation.read)
 
     def build_verdict(verdict: Verdict) -> dict[str, Any]:
         first = stored.get(verdict.earliest) if verdict.earliest else None
@@ -216,6 +199,38 @@ def describe_verdicts(
     )
 
 
+_SHOWN_RANKS = 10
+
+
+async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
+    """Plan a question, search, and rank; nothing is answered. Raises RagError."""
+    run, known = Run(rag.budgets, "plan"), await channels.load_channels(rag.archive)
+    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
+    readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+    hits = await search_passages(plan, question, rag, run)
+    ranks: dict[str, dict[PostKey, int]] = {"lexical": {}, "dense": {}}
+    if hits:
+        only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
+        lexical = search_lexical(plan.queries[0], only, plan.k_per_query, rag, plan.aliases)
+        found = (
+            await run.require(Stage.LEXICAL, lexical),
+            (
+                await run.attempt(
+                    Stage.DENSE, search_dense(plan.queries[0], only, plan.k_per_query, rag.dense), ([], None)
+                )
+            )[0],
+        )
+        for of_leg, ranked in zip(ranks.values(), found, strict=True):
+            for n, (place, _) in enumerate(ranked, 1):
+                of_leg.setdefault(place.key, n)
+    fused = [
+        {"link": format_channel_post_link(hit.passage.key, readable.get(hit.passage.key.chat_id)),
+         "score": round(hit.score, 3)} | {leg: of_leg.get(hit.passage.key) for leg, of_leg in ranks.items()}
+        for hit in hits[:_SHOWN_RANKS]
+    ]  # fmt: skip
+    return PlanJson(plan=format_plan(plan, readable), legs=plan.legs, reasons=list(plan.reasons), fused=fused)
+
+
 RESULTS_PER_PAGE = 10  # of a search by a program
 _MAX_SNIPPET_LENGTH = 400
 
@@ -237,8 +252,7 @@ def describe_search(listing: SearchListing, page: int) -> SearchJson:
                 "all_words": found.whole,
                 "copies": len(found.copies),
             }
-            | _build_post_details(found.post.key, found.post)
-            | _describe_file(found.post.find_media_span(start, end))
+            | _build_post_details(found.post.key, found.post, found.post.find_media_span(start, end))
         )
     return SearchJson(
         understood=bool(listing.sought.words or listing.sought.filters),

@@ -21,6 +21,7 @@ from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, T
 
 from bot import access, middlewares
 from bot.app_context import AppContext
+from bot.control.answers import plan_as_json
 from bot.handlers.questions import create_question_link, queue_again, send_rephrase_hint
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, compare_with_posts, is_text_version, parse_stored_answer
@@ -43,8 +44,14 @@ from bot.views.answer import (
 )
 from bot.views.explanation import explain_answer
 from bot.views.format import neutralize_links, split_pages
-from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_json
-from bot.views.text import RenderContext, join_lines, shorten_at_word, strip_control_characters
+from bot.views.text import (
+    RenderContext,
+    format_plan_lines,
+    format_stages,
+    join_lines,
+    shorten_at_word,
+    strip_control_characters,
+)
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 from rag_core.errors import RagError

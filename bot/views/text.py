@@ -1,17 +1,22 @@
-"""Plain text for chat and terminal: cleaning, shortening, authors and days. Imports no aiogram, which loads slowly."""
+"""Plain text for chat and terminal: cleaning, shortening, authors and days; answers, verdicts, plans and traces.
+
+Imports no aiogram, which loads slowly.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rag_core.types import Channel, Origin
+from rag_core.types import Certainty, Channel, Origin
+from rag_core.verification import NON_SEARCH_STAGES, Label
 
 if TYPE_CHECKING:
+    from bot.control import AnswerJson, PlanJson, VerdictsJson
     from bot.i18n import Translator
 
 T = TypeVar("T")
@@ -25,7 +30,7 @@ _ESCAPED_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 def strip_control_characters(text: str) -> str:
     """Strip control characters and direction marks from an untrusted text; line breaks are kept."""
-    return replace_control_characters(text).strip()
+    return _CONTROL_CHARACTERS.sub(" ", _DIRECTION_MARKS.sub("", text)).strip()
 
 
 def replace_control_characters(text: str) -> str:
@@ -108,3 +113,138 @@ def format_moment(moment: datetime, shown: RenderContext) -> str:
 def format_missing_parts(missing: Iterable[str], words: Translator) -> str:
     """Format the line that names the parts of a question that nothing was found for."""
     return words("answer-missing", parts="; ".join(map(join_lines, missing)))
+
+
+_MAX_EXCERPT_LENGTH = 200
+
+
+def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> str:
+    """Format the answer: sentences with source numbers, then the sources; for a refusal the nearest posts."""
+    answer = found["answer"]
+    if found["reply"]:
+        return strip_control_characters(found["reply"])
+    if answer["refused"]:
+        lines = [describe_refusal(found, words)]
+        sources = [_format_source_lines(source, words, zone) for source in found["nearest"]]
+        lines[0] += f" {words('nearest')}" if sources else ""
+    else:
+        first, further = list[str](), list[str]()
+        for place, (sentence, marks) in enumerate(zip(answer["sentences"], found["marks"], strict=True)):
+            line = f"{strip_control_characters(sentence['text'])} {' '.join(f'[{n}]' for n in marks)}"
+            (further if place and sentence["further"] else first).append(line)
+        lines = first + further
+        if answer["certainty"] == Certainty.PROBABLE:
+            heading = [words("answer-further")] if further else []
+            lines = [words("answer-probable"), *first, *heading, *further]
+        lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
+        sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
+    if found["understood"]:
+        lines.insert(0, words("answer-understood", question=strip_control_characters(found["understood"])))
+    if answer["model"]:
+        sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
+    return "\n".join((*lines, "", *sources)).rstrip()
+
+
+def describe_refusal(found: AnswerJson, words: Translator) -> str:
+    """Sentence of a refusal; where a part of the search failed, "it is not there" would be an unfounded claim."""
+    partly = set(found["answer"]["without"]) - WRITING_STAGES
+    return words("refused-partly" if partly else "refused-unsure" if found["nearest"] else "refused")
+
+
+def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo) -> str:
+    who = format_author(Channel(0, source["title"]), Origin(source["origin"]) if "origin" in source else None, words)
+    edited = datetime.fromisoformat(source["edited"]) if "edited" in source else None
+    date = format_day_and_edit(datetime.fromisoformat(source["date"]), edited, RenderContext(words, zone))
+    text = " ".join(strip_control_characters(source["words"]).split())
+    if len(text) > _MAX_EXCERPT_LENGTH:
+        text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
+    more = [f"“{text}”"] if text else []
+    more += map(strip_control_characters, source.get("addresses", "").split("\n"))
+    place = f", {format_media_place(source['file'], int(source['place'] or 0), words)}" if "file" in source else ""
+    return "\n    ".join((f"{source['link']}  {who}, {date}{place}".lstrip(), *filter(None, more)))
+
+
+def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
+    """Format the verdicts as text."""
+    if not found["verdicts"]:
+        return words("verify-nothing")
+    missing = bool(set(found["without"]) - NON_SEARCH_STAGES)
+    blocks = []
+    if same := found["same"]:
+        day = words.date(datetime.fromisoformat(same["date"]), zone)
+        title = strip_control_characters(same["title"]) or words("unnamed-channel")
+        blocks = [f"{words('verify-same', day=day, channel=title, state=same['state'])}\n  {same['link']}"]
+    blocks += [
+        "\n".join(_format_verdict_lines(verdict, missing, RenderContext(words, zone))) for verdict in found["verdicts"]
+    ]
+    notes = [words("verify-left", count=found["left"])] if found["left"] else []
+    notes += dict.fromkeys(words("shortfall", stage=stage, count=0) for stage in found["without"])
+    return "\n\n".join((*blocks, *notes))
+
+
+def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: RenderContext) -> Iterator[str]:
+    words, later = context.words, verdict["superseded"]
+    yield words("verify-claim", claim=strip_control_characters(verdict["claim"]))
+    contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"] and not later
+    missed = missing and verdict["label"] == Label.NOT_FOUND.value
+    if later:
+        yield words("verify-outdated", day=words.date(datetime.fromisoformat(later["date"]), context.zone))
+    elif missed:
+        yield words("verify-partly")
+    else:
+        yield words("verify-label", label="contested" if contested else verdict["label"])
+    if later:
+        yield words("verify-superseded")
+        yield from _format_quote_lines([later], context)
+        if verdict["citations"]:
+            yield words("verify-before")
+    yield from _format_quote_lines(verdict["citations"], context)
+    if first := verdict["earliest"]:
+        moment = datetime.fromisoformat(first["date"])
+        when = format_moment(moment, context)
+        yield words("verify-sources", count=verdict["sources"], first=first["link"], when=when)
+    others = [quote for quote in verdict["against"] if not later or quote["link"] != later["link"]]
+    if others and verdict["citations"]:
+        yield words("verify-against", count=len(others))
+    yield from _format_quote_lines(others, context)
+
+
+def _format_quote_lines(quotes: list[dict[str, str]], context: RenderContext) -> Iterator[str]:
+    for quote in quotes:
+        date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, context)
+        yield f"  “{strip_control_characters(quote['quote'])}”"
+        yield f"  {quote['link']}  {strip_control_characters(quote['title'])}, {date}"
+
+
+def format_channel_list(known: Iterable[Channel], words: Translator) -> str:
+    """Format the sentence that names the channels which are read."""
+    titles = sorted((format_author(channel, None, words) for channel in known), key=str.casefold)
+    return words("smalltalk-about-channel", count=len(titles), titles=", ".join(titles), more=0)
+
+
+def format_plan_lines(found: PlanJson) -> list[str]:
+    """Format a plan and its ranks, one line each."""
+    lines = [f"{name}: {dump_json(value)}" for name, value in found["plan"].items() if value]
+    lines += [f"legs: {found['legs']}", *(f"route: {reason}" for reason in found["reasons"])]
+    for n, row in enumerate(found["fused"], 1):
+        ranks = " ".join(f"{leg}={row[leg] or '-'}" for leg in ("lexical", "dense"))
+        lines.append(f"{n:2}. {row['score']:.3f} {ranks}  {row['link']}")
+    return [strip_control_characters(line) for line in lines]
+
+
+def format_answer_trace(found: AnswerJson) -> list[str]:
+    """Format the stages of the answer, one line each, and below them what each of them found."""
+    lines = format_stages(found["trace"])
+    for stage, result in found["results"]:
+        lines += [f"--- {stage}", *(f"  {join_lines(line)}" for line in result)]
+    return lines
+
+
+def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Format the stages of a run, one line each."""
+    lines = []
+    for span in spans:
+        counts = " ".join(f"{name}={value}" for name, value in span["counts"].items())
+        error = f"  {span['error']}" if span["error"] else ""
+        lines.append(f"{span['stage']:10} {span['took_ms']:8.1f} ms  {counts}{error}")
+    return lines

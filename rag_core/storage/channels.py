@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import aiosqlite
 
-from rag_core.storage.db import Archive
+from rag_core.storage.db import Archive, assign_sequence_numbers
 from rag_core.storage.post_rows import from_unix_seconds, get_unix_time, to_unix_seconds
 from rag_core.storage.posts import (
     TRANSACTION_ROWS,
@@ -23,7 +23,6 @@ from rag_core.storage.posts import (
     mark_posts_changed,
     mark_posts_deleted,
 )
-from rag_core.storage.sequence import assign_sequence_numbers
 from rag_core.storage.visible_posts import read_channels
 from rag_core.types import Channel, PostKey, Visibility
 

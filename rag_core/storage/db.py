@@ -1,4 +1,6 @@
-"""SQLite connection: opens the archive, runs migrations and transactions, and translates errors.
+"""SQLite connection: opens the archive, runs migrations and transactions, translates errors, and numbers changes.
+
+Each change of a post gets the next number of one sequence; the indexes read what is after their watermarks.
 
 One writer connection, one transaction at a time; a reader connection beside it sees only what is committed (WAL).
 Wrong SQL and violated constraints are bugs and are not caught; a failure that a person can fix becomes
@@ -35,6 +37,7 @@ from rag_core.storage.backups import (
     translate_sqlite_errors,
 )
 from rag_core.storage.post_rows import get_unix_time
+from rag_core.types import PostKey
 
 # Another process (an import, a backup) holds the lock for one batch, at most 200 ms; 10 s is far above that.
 _LOCK_TIMEOUT_S = 10.0
@@ -236,3 +239,14 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path) -> None:
         if missing:
             await connection.execute(f"PRAGMA user_version = {current}")
         await activate_backup(connection, get_unix_time())
+
+
+async def assign_sequence_numbers(connection: aiosqlite.Connection, keys: Sequence[PostKey], **columns: object) -> None:
+    """Give posts the next sequence numbers, so that the indexes read them again, and set columns of theirs."""
+    ((seq,),) = await connection.execute_fetchall("SELECT value FROM sequence")
+    changes = "".join(f"{name} = ?, " for name in columns)
+    await connection.executemany(
+        f"UPDATE posts SET {changes}seq = ? WHERE chat_id = ? AND message_id = ?",
+        [(*columns.values(), seq + n, *key) for n, key in enumerate(keys, 1)],
+    )
+    await connection.execute("UPDATE sequence SET value = ?", (seq + len(keys),))

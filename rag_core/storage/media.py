@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import aiosqlite
 
-from rag_core.storage.db import Archive
+from rag_core.storage.db import Archive, assign_sequence_numbers
 from rag_core.storage.post_rows import (
     POST_FIELDS,
     decode_media_text,
@@ -24,7 +24,6 @@ from rag_core.storage.post_rows import (
     join_media_text,
     to_unix_seconds,
 )
-from rag_core.storage.sequence import assign_sequence_numbers
 from rag_core.types import MediaFile, MediaText, Post, PostKey
 
 # Rows of `media AS m` that are to be read: of posts that are there, in channels that an admin approved.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -213,19 +213,19 @@ def _group_families(held: Sequence[PostCopy], pairs: Sequence[tuple[bytes, bytes
     return list(families.values())
 
 
+@dataclass(slots=True, eq=False)
 class DisjointSets:
     """Union-find: disjoint sets of hashable things; of two that are joined the first one's root stays."""
 
-    def __init__(self) -> None:
-        self._parents: dict[Any, Any] = {}
+    parents: dict[Any, Any] = field(default_factory=dict)
 
     def root(self, one: Any) -> Any:
         """Representative of the set of a thing."""
-        while (parent := self._parents.setdefault(one, one)) != one:
-            self._parents[one] = self._parents[parent]
+        while (parent := self.parents.setdefault(one, one)) != one:
+            self.parents[one] = self.parents[parent]
             one = parent
         return one
 
     def join(self, one: Any, other: Any) -> None:
         """Join the sets of two things."""
-        self._parents[self.root(other)] = self.root(one)
+        self.parents[self.root(other)] = self.root(one)

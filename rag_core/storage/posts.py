@@ -19,7 +19,7 @@ from itertools import chain, islice
 import aiosqlite
 import numpy as np
 
-from rag_core.storage.db import Archive
+from rag_core.storage.db import Archive, assign_sequence_numbers
 from rag_core.storage.media import queue_files
 from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
@@ -36,7 +36,6 @@ from rag_core.storage.post_rows import (
     hash_post_text,
     join_media_text,
 )
-from rag_core.storage.sequence import assign_sequence_numbers
 from rag_core.storage.visible_posts import (
     SHOWN_COLUMN,
     fetch_posts,

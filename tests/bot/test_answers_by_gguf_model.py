@@ -18,8 +18,7 @@ from bot.__main__ import main
 from bot.control.answers import TerminalAnswerer
 from bot.i18n import Translator
 from bot.views.answer import render_answer
-from bot.views.terminal_text import format_answer_text, format_answer_trace
-from bot.views.text import RenderContext
+from bot.views.text import RenderContext, format_answer_text, format_answer_trace
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import open_engine
 from rag_core.settings import RagSettings

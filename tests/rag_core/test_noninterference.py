@@ -29,7 +29,7 @@ from program import connect, find_free_address
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.api import present_answer, present_channels, present_search, present_verdicts
-from bot.control.answers import describe_answer, describe_channels, describe_search, describe_verdicts
+from bot.control.answers import describe_answer, describe_channels, describe_search, describe_verdicts, plan_as_json
 from bot.handlers.inline import find_articles, share_answer
 from bot.handlers.search import render_profile
 from bot.i18n import get_translator
@@ -42,7 +42,6 @@ from bot.views.answer import render_answer
 from bot.views.explanation import describe_reading
 from bot.views.results import render_digest
 from bot.views.rich import build_rich_message
-from bot.views.terminal_text import plan_as_json
 from bot.views.text import RenderContext
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_question
 from ingest.copies import CopyIndexer

@@ -4,7 +4,7 @@ import pytest
 
 from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
-from bot.views.terminal_text import format_answer_text
+from bot.views.text import format_answer_text
 from rag_core.types import Entity, Origin
 
 

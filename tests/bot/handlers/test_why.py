@@ -5,12 +5,11 @@ import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, query_archive
 
 import rag_core.answer
-from bot.control.answers import TerminalAnswerer
+from bot.control.answers import TerminalAnswerer, plan_as_json
 from bot.i18n import get_translator
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
 from bot.views.explanation import explain_answer
-from bot.views.terminal_text import format_answer_trace, plan_as_json
-from bot.views.text import RenderContext
+from bot.views.text import RenderContext, format_answer_trace
 from rag_core.storage import channels, posts, readers, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
 from rag_core.types import (

@@ -113,6 +113,7 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
             "votes": [one | {"good": bool(one["good"])} for one in records["votes"]],
             "links": records["links"], "remembered": records["turns"],
             "sets": sorted(await readers.load_channel_sets(archive, user_id)),
+            "settings": records["choices"] + records["modes"],
             "watches": [one | {"paused": bool(one["paused"])} for one in records["watches"]],
             "digests": records["digests"], "memberships": records["memberships"], "tokens": records["tokens"],
         }  # fmt: skip
@@ -184,6 +185,7 @@ async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: A
 
 def _list_counts(found: readers.UserDataCounts, words: Translator) -> list[str]:
     names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
-             "forget-sets", "forget-watches", "forget-digests", "forget-memberships", "forget-tokens")  # fmt: skip
+             "forget-sets", "forget-choices", "forget-modes", "forget-watches", "forget-digests", "forget-memberships",
+             "forget-tokens")  # fmt: skip
     counts = zip(names, astuple(found), strict=True)
     return [f"• {words(name, count=count)}" for name, count in counts if count]

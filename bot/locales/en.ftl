@@ -1196,6 +1196,8 @@ sets-full = There are { $count } sets already. Remove one first: /sets
 sets-closed = no channel that you can ask now
 sets-nothing-readable = You can ask none of the channels of this set now. See /sets
 forget-sets = your named sets of channels
+forget-choices = your time zone, or the form of your messages
+forget-modes = how I answer you (/mode)
 
 ## Watches: being told of new posts
 

@@ -298,6 +298,7 @@ _SENT_BY_USER = "CASE WHEN json_valid(raw) THEN {} END".format(
 _USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM questions WHERE questions.chat_id = ?2))"
 _USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"
 _USER_SETS = "name = 'sets ' || ?1 AND value <> '{}' AND ?2 IS NULL"  # a private chat has its user's id
+_USER_CHOICES = "name IN ('zone ' || ?1, 'rich ' || ?1)"  # that nothing be remembered stays
 # What is stored of a user beside questions, by kind as in `UserDataCounts`: rows to count, or to delete in this order.
 _USER_DATA = {
     "votes": f"votes WHERE {_USER_VOTES}",
@@ -305,6 +306,8 @@ _USER_DATA = {
     "unread": f"updates WHERE state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER}) AND ?2 IS NULL",
     "talks": f"talks WHERE {_USER_ROWS}",
     "sets": f"choices WHERE {_USER_SETS}",
+    "choices": f"choices WHERE {_USER_CHOICES} AND ?2 IS NULL",
+    "modes": "modes WHERE chat_id = ?1 AND ?2 IS NULL",
     "watches": f"watches WHERE {_USER_ROWS}",
     "digests": f"digests WHERE {_USER_ROWS}",
     "memberships": "memberships WHERE user_id = ?1 AND ?2 IS NULL",
@@ -318,6 +321,7 @@ class UserDataCounts:
 
     `pending` counts the questions without an answer yet, `unread` the updates that could not be read, `talks` the
     turns of conversation memory, `sets` the chats in which the user named sets of channels: their private chat,
+    `choices` and `modes` the settings of that chat,
     `memberships` the chats that the user was seen in, `tokens` the access tokens that stand for the user.
     """
 
@@ -328,6 +332,8 @@ class UserDataCounts:
     unread: int = 0
     talks: int = 0
     sets: int = 0
+    choices: int = 0
+    modes: int = 0
     watches: int = 0
     digests: int = 0
     memberships: int = 0
@@ -390,6 +396,9 @@ _USER_RECORDS_SQL = {
     "links": "SELECT handle, text, made_at FROM linked_questions WHERE user_id = ? ORDER BY made_at",
     "turns": "SELECT chat_id, question, json_array_length(entities) AS names, asked_at FROM talks WHERE user_id = ? "
     "ORDER BY id",
+    "choices": "SELECT substr(name, 1, instr(name, ' ') - 1) AS name, value FROM choices "
+    f"WHERE {_USER_CHOICES} ORDER BY name",
+    "modes": "SELECT recipe, careful FROM modes WHERE chat_id = ?",
     "watches": "SELECT chat_id, text, made_at, paused, quiet FROM watches WHERE user_id = ? ORDER BY id",
     "digests": "SELECT chat_id, days, hour FROM digests WHERE user_id = ? ORDER BY chat_id",
     "memberships": "SELECT chat_id, seen_at FROM memberships WHERE user_id = ? ORDER BY chat_id",

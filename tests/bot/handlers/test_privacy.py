@@ -163,6 +163,21 @@ async def test_my_data_is_mine_alone_and_without_what_was_closed_to_me(sandbox, 
     assert MACKEREL not in json.dumps(document)
 
 
+async def test_the_settings_of_my_chat_are_sent_and_erased(sandbox, live, ask, home):
+    async with live():
+        for command in ("/settings Europe/Madrid", "/mode quick", "/mode rich", "/new off"):
+            await ask(OTTO, command)
+        sent = await ask(OTTO, "/mydata")
+        question = await ask(OTTO, "/forget")
+        await press(sandbox, question, "Erase", OTTO)
+        assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing about you."
+    document = json.loads(sandbox.world.files[sent["document"]["file_id"]].data)
+    assert {"name": "zone", "value": "Europe/Madrid"} in document["settings"]
+    assert {"recipe": "direct", "careful": 0} in document["settings"]
+    assert execute(home, "SELECT name FROM choices WHERE name LIKE '%502'") == [("memory 502",)]
+    assert execute(home, "SELECT * FROM modes") == []
+
+
 # Retention
 
 

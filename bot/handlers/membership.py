@@ -31,6 +31,7 @@ from bot.views.keyboards import Press, build_keyboard, list_buttons, make_callba
 from bot.worker.rate_limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.storage import Archive, channel_history, channels
+from rag_core.storage.subscriptions import mark_chat_blocked
 from rag_core.types import Channel
 
 router = Router()
@@ -130,6 +131,13 @@ async def _on_own_membership(
             await _notify_admins(event, known, after, bot, context)
         else:
             log.warning("user %d adds and removes the bot often: nobody is told of channel %d", actor.id, chat_id)
+
+
+@router.my_chat_member()
+async def _on_chat_left_or_entered(event: ChatMemberUpdated, context: AppContext) -> None:
+    """Handle that a person or a group threw the bot out, or lets it write again: its watches pause, or go on."""
+    blocked = event.new_chat_member.status in {"left", "kicked"}
+    await mark_chat_blocked(context.archive, event.chat.id, blocked=blocked)
 
 
 async def _notify_admins(

@@ -114,7 +114,7 @@ async def set_quiet_hours(archive: Archive, chat_id: int, quiet: str) -> int:
 
 
 async def mark_chat_blocked(archive: Archive, chat_id: int, *, blocked: bool) -> None:
-    """Pause the watches of a chat that blocked the bot, or resume them with its next command."""
+    """Pause the watches of a chat that blocked the bot, or resume them when it lets the bot in again."""
     sql = "UPDATE watches SET blocked_at = iif(?, coalesce(blocked_at, ?), NULL) WHERE chat_id = ?"
     await archive.execute(sql, (blocked, get_unix_time(), chat_id))
 

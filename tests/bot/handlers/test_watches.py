@@ -28,6 +28,7 @@ from driver import (
 
 from bot.i18n import get_translator
 from bot.notifications import compute_next_due, is_quiet
+from bot.sandbox.state import set_chat_member
 from bot.views.results import render_digest
 from bot.views.text import RenderContext
 from rag_core.retrieval.digests import DigestLine
@@ -159,6 +160,19 @@ async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone
         execute(home, "UPDATE watch_hits SET done_at = 0")
         await sandbox.post(HARBOUR, "The walrus has left the pier, and nobody knows where it swims at present.")
         assert await sandbox.until(lambda: query(home, "SELECT count(*) FROM watches WHERE blocked_at") == 1)
+
+
+async def test_the_watches_of_a_group_go_on_when_the_bot_comes_back(sandbox, live, home):
+    await bind(home, HARBOUR)
+    bot = sandbox.world.bot
+    async with live():
+        await say_text(sandbox, OTTO, f"/watch@{bot.username} walruses", GROUP)
+        blocked = "SELECT count(*) FROM watches WHERE blocked_at"
+        for status, number in (("left", 1), ("administrator", 0)):
+            set_chat_member(sandbox.world, GROUP, bot.id, status)
+            assert await sandbox.until(lambda number=number: query(home, blocked) == number)
+        await post(sandbox, home, HARBOUR, NEWS)
+    assert len(notices(sandbox, GROUP)) == 1
 
 
 async def test_watches_that_fill_more_than_one_message_can_all_be_stopped(sandbox, live, home):

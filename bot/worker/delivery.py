@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -80,11 +80,14 @@ class AnswerDelivery:
             await questions.save_delivery(self.archive, self.asked.id, self.messages, whole)
 
     async def replace(self, said: str) -> None:
-        """Replace all unsent messages by one sentence, and drop the stored answer."""
-        sent = [message for message in self.messages if message.sent]
+        """Replace the answer by one sentence: the messages that have arrived are deleted, as nothing corrects them."""
+        for message in self.messages:
+            if message.sent and message.message_id:
+                with suppress(TelegramAPIError, ClientDecodeError), send_to_asker(get_answer_address(self.asked)):
+                    await self.bot.delete_message(self.asked.chat_id, message.message_id)
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
         begun = next((message.message_id for message in self.messages if not message.sent), None)
-        self.messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
+        self.messages = [DeliveryMessage(0, said, "[]", message_id=begun)]
         await self.keep(None)
 
     async def send(self) -> list[int]:

@@ -130,7 +130,7 @@ def _parse_posts(pending: Sequence[RawUpdate], wrong: dict[int, str]) -> list[_A
 
 async def _save_arrivals(archive: Archive, bot_id: int, arrivals: Sequence[_Arrival]) -> None:
     seen = {one.channel.chat_id: one.channel for one in arrivals}
-    update_ids = {one.channel.chat_id: one.update_id for one in arrivals}
+    named_at = {one.channel.chat_id: one.post.stamp for one in arrivals}
     titles: dict[int, dict[int, tuple[str, int]]] = {}
     for one in arrivals:
         if one.topic:
@@ -140,7 +140,7 @@ async def _save_arrivals(archive: Archive, bot_id: int, arrivals: Sequence[_Arri
         for chat_id, channel in admitted.items():
             # an unapproved channel: its posts are stored but shown to nobody; a known channel keeps its state
             pending = replace(channel, state="pending")
-            await channels.save_channel_in_transaction(connection, pending, update_ids[chat_id])
+            await channels.save_channel_in_transaction(connection, pending, named_at[chat_id])
             await channels.save_topic_titles(connection, chat_id, titles.get(chat_id, {}))
         await channels.record_bot_heard(connection, admitted)
         await posts.save_arrivals_in_transaction(connection, kept, source="live")

@@ -70,17 +70,20 @@ async def save_channel(archive: Archive, channel: Channel) -> None:
 
 
 async def save_channel_in_transaction(
-    connection: aiosqlite.Connection, channel: Channel, update_id: int | None = None
+    connection: aiosqlite.Connection, channel: Channel, moment: datetime | None = None
 ) -> None:
-    """Save a channel inside the caller's transaction; an update older than the last one is ignored."""
+    """Save a channel as a message of this moment names it, inside the caller's transaction; an older one is ignored.
+
+    A moment in the future is the number of an update, which was stored before.
+    """
     row = (channel.chat_id, channel.title, channel.username, channel.kind, channel.visibility.value, channel.state)
     await connection.execute(
         "INSERT INTO channels (chat_id, title, username, kind, visibility, state, added_at, named_by) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0)) ON CONFLICT (chat_id) DO UPDATE SET "
         "retitled = retitled + (title IS NOT excluded.title), title = excluded.title, "
-        "username = excluded.username, kind = excluded.kind, named_by = max(named_by, excluded.named_by) "
-        "WHERE ?8 IS NULL OR ?8 >= named_by",
-        (*row, get_unix_time(), update_id),
+        "username = excluded.username, kind = excluded.kind, named_by = coalesce(?8, named_by) "
+        "WHERE ?8 IS NULL OR ?8 >= named_by OR named_by > ?7 + 86400",
+        (*row, get_unix_time(), to_unix_seconds(moment) if moment else None),
     )
 
 

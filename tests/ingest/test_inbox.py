@@ -105,12 +105,23 @@ async def test_an_old_title_that_comes_late_does_not_come_back(archive, monkeypa
 
     renamed = CHAT | {"title": "Пекарня на углу"}
     await save_updates(archive, BOT, [update(2, "", message_id=8, media_group_id="a", photo=[])])
-    await save_updates(archive, BOT, [update(3, "Два", message_id=9, chat=renamed)])
+    await save_updates(archive, BOT, [update(3, "Два", message_id=9, chat=renamed, date=1_710_244_801)])
     await process_pending_posts(archive)
     assert [c.key.message_id for c in await posts.list_post_changes(archive, before)] == [7, 9]
     clock += 5
     await process_pending_posts(archive)
     assert (await channels.load_channels(archive))[-1001].title == "Пекарня на углу"
+
+
+async def test_a_new_title_comes_with_an_update_of_a_lower_number_too(archive):
+    """Telegram numbers anew after a week without updates, and the updates of another bot are numbered otherwise."""
+    await save_updates(archive, BOT, [update(900_000_001, "Хлеб 90")])
+    await process_pending_posts(archive)
+    renamed = CHAT | {"title": "Булочная", "username": None}
+    await save_updates(archive, BOT, [update(5, "Хлеб 95", message_id=8, chat=renamed, date=1_711_244_800)])
+    await process_pending_posts(archive)
+    known = (await channels.load_channels(archive))[-1001]
+    assert (known.title, known.username) == ("Булочная", None)
 
 
 async def test_what_is_wrong_from_the_first_is_never_a_post(archive):

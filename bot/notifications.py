@@ -265,7 +265,8 @@ async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) 
         if isinstance(exc, RecheckUnavailable):  # Telegram's refusals have pauses of their own
             await subscriptions.reschedule_digest(archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
     else:
-        due = compute_next_due(now.astimezone(await context.load_zone(plan.chat_id)), plan.hour, plan.days)
+        zone = await context.load_zone(plan.chat_id)
+        due = compute_next_due(now.astimezone(zone), plan.hour, plan.days, plan.due)
         await subscriptions.reschedule_digest(archive, plan.chat_id, min(now, seen_until or plan.since), due)
 
 
@@ -322,12 +323,15 @@ async def _send_in_chosen_form(bot: Bot, chat_id: int, view: View, reader: acces
         await readers.save_rich_chat(context.archive, chat_id, rich=False)
 
 
-def compute_next_due(now: datetime, hour: int, days: int) -> datetime:
-    """Compute when the next digest is due: at the hour, in the zone of `now`, tomorrow or in a week at the latest."""
-    due = now.replace(hour=hour, minute=0, second=0, microsecond=0)
-    if days > 1:
+def compute_next_due(now: datetime, hour: int, days: int, last: datetime | None = None) -> datetime:
+    """Compute when the next digest is due: at the hour, in the zone of `now`, on the weekday of the `last` one."""
+    before = min(last.astimezone(now.tzinfo), now) if last else now
+    due = before.replace(hour=hour, minute=0, second=0, microsecond=0)
+    if due > before:
+        due -= timedelta(days=1)
+    while due <= now:
         due += timedelta(days=days)
-    return due if due > now else due + timedelta(days=1)
+    return due
 
 
 _MAX_ANSWER_AGE = timedelta(hours=48)  # Telegram's limit for deleting a message, and so for taking words back

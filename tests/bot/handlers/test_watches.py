@@ -352,6 +352,15 @@ def test_the_next_digest_keeps_its_hour_over_a_change_of_clocks():
     assert compute_next_due(saturday - timedelta(hours=1), 9, 1) == datetime(2026, 3, 28, 9, tzinfo=zone)
 
 
+def test_a_weekly_digest_that_comes_late_moves_no_later_one():
+    monday = datetime(2026, 3, 23, 23, tzinfo=ZoneInfo("Europe/Berlin"))
+    following, soon = monday + timedelta(days=7), timedelta(minutes=10)
+    assert compute_next_due(monday + timedelta(days=2), 23, 7, monday) == following  # the machine was off
+    past_midnight = monday + timedelta(hours=2)  # it was put off while Telegram was away
+    assert compute_next_due(past_midnight, 23, 7, past_midnight - soon) == following
+    assert compute_next_due(monday + soon, 23, 7, monday + timedelta(days=400)) == following  # a clock was wrong
+
+
 def test_a_heading_stands_above_its_line_and_names_no_address():
     post = Post(PostKey(-1001, 5), datetime(2026, 3, 28, tzinfo=UTC), WALRUS)
     line = DigestLine(post, 0, len(WALRUS), 1, False, related=(post, post), heading="Walrus at evil.com")

@@ -21,7 +21,6 @@ from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
 from bot import access, stored_answer
 from bot.app_context import AppContext
-from bot.handlers.groups import move_group_settings
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.jobs import repeat_job
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
@@ -120,7 +119,7 @@ class WatchNotifier:
         except exceptions.TelegramForbiddenError:
             await subscriptions.mark_chat_blocked(self._archive, chat_id, blocked=True)
         except exceptions.TelegramMigrateToChat as exc:
-            await move_group_settings(self._context, chat_id, exc.migrate_to_chat_id)
+            await readers.move_group(self._archive, chat_id, exc.migrate_to_chat_id)
         except (exceptions.TelegramAPIError, exceptions.ClientDecodeError) as exc:
             self._context.indexing.job_log.record_failure(_WATCH_JOB, f"A notice was not sent: {type(exc).__name__}.")
 
@@ -259,7 +258,7 @@ async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) 
     except exceptions.TelegramForbiddenError:  # the bot was blocked or removed
         await subscriptions.delete_digest_plan(archive, plan.chat_id)
     except exceptions.TelegramMigrateToChat as exc:
-        await move_group_settings(context, plan.chat_id, exc.migrate_to_chat_id)
+        await readers.move_group(archive, plan.chat_id, exc.migrate_to_chat_id)
     except (SendingRefused, exceptions.TelegramAPIError, exceptions.ClientDecodeError) as exc:
         context.indexing.job_log.record_failure(_DIGEST_JOB, f"A digest was not sent: {type(exc).__name__}.")
         if isinstance(exc, RecheckUnavailable):  # Telegram's refusals have pauses of their own

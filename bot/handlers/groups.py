@@ -28,7 +28,6 @@ from bot.views.format import style_text
 from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from bot.views.text import cut_lines
 from rag_core.answer import RECIPES, load_recipe_switches, set_recipe_enabled
-from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.llm.rates import REVIEW, fits_budgets
 from rag_core.storage import Archive, channels, readers
 from rag_core.types import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, Channel, Visibility
@@ -236,18 +235,9 @@ async def _on_bind_in_private(message: Message, words: Translator) -> None:
 @router.message(F.migrate_to_chat_id)
 async def _on_supergroup_migration(message: Message, bot: Bot, context: AppContext) -> None:
     assert message.migrate_to_chat_id is not None
-    await move_group_settings(context, message.chat.id, message.migrate_to_chat_id)
+    await readers.move_group(context.archive, message.chat.id, message.migrate_to_chat_id)
     if (await readers.load_group_rules(context.archive, message.migrate_to_chat_id)).asker_only:
         await publish_group_menu(bot, message.migrate_to_chat_id, hide_questions=True)
-
-
-async def move_group_settings(context: AppContext, old: int, new: int) -> None:
-    """Move bindings, settings, watches and digests of a group that became a supergroup, as its id changed."""
-    await readers.move_group(context.archive, old, new)
-    await readers.save_chat_zone(context.archive, new, await readers.load_chat_zone(context.archive, old))
-    await readers.save_answer_mode(context.archive, new, await readers.load_answer_mode(context.archive, old))
-    await readers.save_rich_chat(context.archive, new, rich=await readers.is_rich_chat(context.archive, old))
-    await migrate_memory_setting(old, new, context.rag)
 
 
 _READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT_RECIPE, "thorough": AGENT_RECIPE}

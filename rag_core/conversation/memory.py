@@ -48,12 +48,6 @@ async def set_memory_enabled(chat: int, rag: Engine, *, to: bool) -> None:
         await forget_turns(rag.archive, chat=chat)
 
 
-async def migrate_memory_setting(old: int, new: int, rag: Engine) -> None:
-    """Carry "memory is off" over to the new id of a group."""
-    if (await load_choices(rag.archive)).get(_build_setting_key(old)) == "off":
-        await set_memory_enabled(new, rag, to=False)
-
-
 async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn, ...]:
     """Load the newest turns that fit into the token window, oldest first. Raises ArchiveUnavailable."""
     if not await is_memory_enabled(question.chat, rag):

@@ -170,13 +170,20 @@ async def save_group_rules(archive: Archive, group_id: int, rules: GroupRules) -
 
 
 async def move_group(archive: Archive, old: int, new: int) -> None:
-    """Move bindings, rules, watches, digests and questions that wait for answers to the new id of a group."""
+    """Move bindings, settings, watches, digests and questions that wait for answers to the new id of a group.
+
+    What was chosen there already stays.
+    """
     async with archive.writing() as connection:
         for table in ("watches", "digests"):
             await connection.execute(f"UPDATE OR REPLACE {table} SET chat_id = ? WHERE chat_id = ?", (new, old))
         for table in ("bindings", "group_rules"):
             await connection.execute(f"UPDATE OR IGNORE {table} SET group_id = ? WHERE group_id = ?", (new, old))
             await connection.execute(f"DELETE FROM {table} WHERE group_id = ?", (old,))
+        for name in ("zone", "rich", "sets", "memory"):
+            sql = "UPDATE OR IGNORE choices SET name = ? WHERE name = ?"
+            await connection.execute(sql, (f"{name} {new}", f"{name} {old}"))
+        await connection.execute("UPDATE OR IGNORE modes SET chat_id = ? WHERE chat_id = ?", (new, old))
         sql = "UPDATE questions SET chat_id = ? WHERE chat_id = ? AND state IN ('queued', 'running')"
         await connection.execute(sql, (new, old))
 

@@ -263,12 +263,16 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox, liv
         await readers.bind_channel(archive, old, HARBOUR)
         await readers.save_choice(archive, f"memory {old}", "off")
         await readers.save_rich_chat(archive, old, rich=True)
+        await readers.save_channel_sets(archive, old, {"boats": [HARBOUR]})
+        await readers.save_chat_zone(archive, GROUP, "Europe/Madrid")  # the group is used before the bot hears of it
         async with live():
             sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
             while await readers.list_bound_channels(archive, old):
                 await say(sandbox, OTTO, ASK, GROUP)
             assert "7:30" in str((await say(sandbox, OTTO, ASK, GROUP))["rich_message"])
             assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I do not remember earlier questions")
+        assert await readers.load_channel_sets(archive, GROUP) == {"boats": {HARBOUR}}
+        assert await readers.load_chat_zone(archive, GROUP) == "Europe/Madrid"
 
 
 WHEN_FERRY = "When does the ferry to Owl Island leave?"

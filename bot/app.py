@@ -263,7 +263,7 @@ async def _run_workers(
         WatchNotifier(bot, context).run(),
         run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
-        *([context.history.run()] if context.history else []),
+        *([context.history.run(), channels.follow_backfills(bot, context, context.history)] if context.history else []),
         *([_read_media(bot, context)] if context.settings.media.files != "off" else []),
     ]
     async with AsyncExitStack() as stack:

@@ -8,11 +8,13 @@ group's history is read only if an admin asks for it here, and the group is told
 """
 
 import asyncio
+import json
 import logging
 import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -37,6 +39,7 @@ from ingest.history import estimate_minutes, estimate_size
 from ingest.message_kinds import MAX_TITLE_LENGTH
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
 from rag_core.storage import channel_history, channels, posts, readers
+from rag_core.storage.index_state import ProgressMessage
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Visibility
 
@@ -200,6 +203,7 @@ async def _on_channel_post(_: Message, context: AppContext) -> None:
 
 
 _UPDATE_SECONDS = 5.0
+_SHOWN_PREFIX = "history "  # of the choices that hold the message of a backfill until it has ended
 _STATE_BY_ACTION = {
     "history-pause": ("paused", ("running",)),
     "history-resume": ("running", ("paused", "failed")),
@@ -250,8 +254,10 @@ async def _press_change(
         state, among = _STATE_BY_ACTION[action]
         await channel_history.set_backfill_state(archive, channel.chat_id, state, among=among)
     await redraw_message(pressed, await _render_progress(context, channel, words), done)
-    if action in ("history-begin", "history-resume"):
-        service.spawn(_follow_progress(pressed, channel, context, words))
+    if action in ("history-begin", "history-resume") and pressed.message:
+        tell = ProgressMessage(pressed.message.chat.id, pressed.message.message_id, words.lang)
+        await readers.save_choice(archive, f"{_SHOWN_PREFIX}{channel.chat_id}", json.dumps(astuple(tell)))
+        service.spawn(_follow_progress(bot, tell, channel, context))
 
 
 async def _find_channel(data: Press, context: AppContext, words: Translator) -> tuple[Channel, HistoryService]:
@@ -261,9 +267,17 @@ async def _find_channel(data: Press, context: AppContext, words: Translator) -> 
     return channel, context.history
 
 
-async def _follow_progress(pressed: CallbackQuery, channel: Channel, context: AppContext, words: Translator) -> None:
-    shown, before, state = pressed.message, "", "running"
-    while isinstance(shown, Message) and state == "running":
+async def follow_backfills(bot: Bot, context: AppContext, service: HistoryService) -> None:
+    """Go on to show the progress of backfills in the messages that the last process has left."""
+    known = await channels.load_channels(context.archive)
+    for name, tell in (await readers.load_choices(context.archive)).items():
+        if name.startswith(_SHOWN_PREFIX) and tell and (channel := known.get(int(name.removeprefix(_SHOWN_PREFIX)))):
+            service.spawn(_follow_progress(bot, ProgressMessage(*json.loads(tell)), channel, context))
+
+
+async def _follow_progress(bot: Bot, tell: ProgressMessage, channel: Channel, context: AppContext) -> None:
+    before, state, words = "", "running", get_translator(tell.lang)
+    while state == "running":
         await asyncio.sleep(_UPDATE_SECONDS)
         with suppress(TelegramAPIError, ClientDecodeError, ArchiveUnavailable):
             job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
@@ -271,7 +285,9 @@ async def _follow_progress(pressed: CallbackQuery, channel: Channel, context: Ap
             view = await _render_progress(context, channel, words)
             if (said := view.text.render()[0]) != before:
                 before = said
-                await shown.edit_text(**view.as_kwargs())
+                await bot.edit_message_text(chat_id=tell.chat_id, message_id=tell.message_id, **view.as_kwargs())
+    with suppress(ArchiveUnavailable):  # the next start then shows the end again
+        await readers.save_choice(context.archive, f"{_SHOWN_PREFIX}{channel.chat_id}", "")
 
 
 async def _render_progress(context: AppContext, channel: Channel, words: Translator) -> View:

@@ -124,6 +124,20 @@ async def test_a_backfill_is_paused_resumed_and_cancelled_with_its_buttons(sandb
     assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 0
 
 
+async def test_after_a_restart_the_same_message_shows_the_rest(sandbox, live, bakery, server, monkeypatch):
+    server.post(*range(1, 251))
+    async with live(sections=ON):
+        asked = await open_history(sandbox)
+        assert await says(sandbox, asked, "at most 250 posts")
+        with monkeypatch.context() as silent:
+            silent.setattr(server, "answer", lambda request: asyncio.Event().wait())
+            await press(sandbox, asked, "Fetch all of them", ADMIN)
+            assert await says(sandbox, asked, "Bakery: 0% fetched")
+            await asyncio.sleep(0.1)
+    async with live(sections=ON):
+        assert await says(sandbox, asked, "Bakery: done, 250 posts fetched.")
+
+
 async def test_the_gap_of_a_new_channel_closes_by_itself(sandbox, live, bakery, server):
     server.post(*range(1, 121))
     await query_archive(bakery, lambda archive: channel_history.note_gap_before_joining(archive, CHAT_ID))

@@ -10,7 +10,6 @@ import os
 import signal
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
 
 import pytest
 from faulty_model import FAULTS, FaultyLlm
@@ -28,7 +27,6 @@ from rag_core.types import Certainty
 pytestmark = pytest.mark.slow
 
 BUDGETS = Budgets(plan=1.0, rewrite=1.0, judge=1.0, write=4.0)  # the rules need a moment of two of them
-T = TypeVar("T")
 MODEL_STAGES = {"plan", "rewrite", "hyde", "judge", "write"}
 
 
@@ -51,6 +49,20 @@ async def samples(channels_folder):
     async with open_engine(RagSettings.model_validate(given)) as rag:
         rag.budgets = BUDGETS
         yield rag
+
+
+@pytest.fixture(scope="module")
+def without():
+    """What a question is answered without a model, which is asked once for all faults."""
+    known = {}
+
+    async def answer(question, rag, recipe="auto"):
+        key = question.text, recipe
+        if key not in known:
+            known[key], _ = await ask(question, replace(rag, budgets=BUDGETS), None, recipe)
+        return known[key]
+
+    return answer
 
 
 def list_questions(root):
@@ -81,7 +93,7 @@ async def gather_some(work, asked, at_once=4):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_model_of_no_use_leaves_the_answer_of_without(samples, root, fault):
+async def test_a_model_of_no_use_leaves_the_answer_of_without(samples, root, without, fault):
     asked = list_questions(root)
     assert len(asked) == 20
     if fault == "queued":  # half of the question's time is waited for it
@@ -89,13 +101,13 @@ async def test_a_model_of_no_use_leaves_the_answer_of_without(samples, root, fau
 
     async def compare(question):
         """Whether the model refused what is answered without it."""
-        without, _ = await ask(question, samples, None)
+        plain = await without(question, samples)
         answer, run = await ask(question, samples, FaultyLlm(fault))
-        assert given(answer, graded=fault != "refusing") == given(without, graded=fault != "refusing"), question.text
+        assert given(answer, graded=fault != "refusing") == given(plain, graded=fault != "refusing"), question.text
         late = [span for span in run.spans if span.stage in MODEL_STAGES and span.error == "StageTimeout"]
         assert len(late) <= 1, [span.stage for span in late]
         if fault == "refusing" and not answer.refused:  # by one step at most
-            assert answer.certainty in {Certainty.PROBABLE, without.certainty}
+            assert answer.certainty in {Certainty.PROBABLE, plain.certainty}
             return True
         return False
 
@@ -103,9 +115,9 @@ async def test_a_model_of_no_use_leaves_the_answer_of_without(samples, root, fau
     assert any(found) == (fault == "refusing")
 
 
-async def test_the_extract_stands_before_the_model_is_waited_for(samples, root):
+async def test_the_extract_stands_before_the_model_is_waited_for(samples, root, without):
     for question in list_questions(root):
-        without, _ = await ask(question, samples, None, "direct")
+        plain = await without(question, samples, "direct")
         shown = []
         model = FaultyLlm("refusing")  # it is asked, and ends
 
@@ -117,7 +129,7 @@ async def test_the_extract_stands_before_the_model_is_waited_for(samples, root):
         await answer_question(question, rag, on_extract=show)
         assert bool(shown) == bool(model.asked)
         for early in shown:
-            assert (early.sentences, early.certainty) == (without.sentences, without.certainty)
+            assert (early.sentences, early.certainty) == (plain.sentences, plain.certainty)
 
 
 async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples, root):
@@ -133,12 +145,12 @@ async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples, root):
 
 
 @pytest.mark.parametrize("fault", ["hung", "slow", "dripping", "dying", "dead"])
-async def test_a_model_that_does_not_deliver_costs_a_second_once(samples, root, fault):
+async def test_a_model_that_does_not_deliver_costs_a_second_once(samples, root, without, fault):
     rag, model, lost = replace(samples, budgets=Budgets()), FaultyLlm(fault, TokenRates(3000.0, 100.0)), []
     for question in list_questions(root):
-        without, _ = await ask(question, rag, None, "direct")
+        plain = await without(question, rag, "direct")
         answer, run = await ask(question, rag, model, "direct")
-        assert given(answer) == given(without), question.text
+        assert given(answer) == given(plain), question.text
         lost.append(sum(span.took_ms / 1000 for span in run.spans if span.stage in MODEL_STAGES and span.error))
     assert len([seconds for seconds in lost if seconds]) > 1
     # the second that it has, and what a busy machine adds; the pause is short for twenty questions of such a machine
@@ -146,7 +158,7 @@ async def test_a_model_that_does_not_deliver_costs_a_second_once(samples, root, 
     assert sum(lost) < 3.0
 
 
-async def test_a_real_worker_that_hangs_costs_a_second_once(samples, root, tiny_gguf):
+async def test_a_real_worker_that_hangs_costs_a_second_once(samples, root, without, tiny_gguf):
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     rag = replace(samples, budgets=Budgets())
     lost = []
@@ -154,9 +166,9 @@ async def test_a_real_worker_that_hangs_costs_a_second_once(samples, root, tiny_
         assert model.pid
         os.kill(model.pid, signal.SIGSTOP)
         for question in list_questions(root)[:8]:
-            without, _ = await ask(question, rag, None, "direct")
+            plain = await without(question, rag, "direct")
             answer, run = await ask(question, rag, model, "direct")
-            assert answer.sentences == without.sentences
+            assert answer.sentences == plain.sentences
             lost.append(sum(span.took_ms / 1000 for span in run.spans if span.stage in MODEL_STAGES and span.error))
     finally:
         await model.close()
@@ -164,13 +176,13 @@ async def test_a_real_worker_that_hangs_costs_a_second_once(samples, root, tiny_
     assert sum(lost) < 3.0
 
 
-async def test_a_real_worker_that_is_killed_leaves_the_answer_of_without(samples, root, tiny_gguf):
+async def test_a_real_worker_that_is_killed_leaves_the_answer_of_without(samples, root, without, tiny_gguf):
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     rag = replace(samples, budgets=replace(samples.budgets, judge=10.0))
     killed = 0
     try:
         for question in list_questions(root)[:8]:
-            without, _ = await ask(question, rag, None, "direct")
+            plain = await without(question, rag, "direct")
 
             def kill(sentence_or_stage):
                 nonlocal killed
@@ -182,7 +194,7 @@ async def test_a_real_worker_that_is_killed_leaves_the_answer_of_without(samples
             with_model = replace(rag, writer=model, recipe="direct", traced=runs.append)
             answer = await answer_question(question, with_model, on_stage=kill)
             assert answer.model is None
-            assert answer.sentences == without.sentences
+            assert answer.sentences == plain.sentences
     finally:
         await model.close()
     assert killed

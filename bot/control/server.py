@@ -192,7 +192,8 @@ class RequestHandlers:
         """Map each request name to its handler, whose arguments are validated by their annotations."""
         handlers = (self.ask, self.plan, self.verify, self.search, self.list_channels, self.wake, self.reindex,
                     self.use, self.doctor)  # fmt: skip
-        return {one.__name__: partial(_call, TypeAdapter(one, config=ConfigDict(strict=True))) for one in handlers}
+        once_asked = ConfigDict(strict=True, defer_build=True)  # a sixth of the bot's start; most are never asked
+        return {one.__name__: partial(_call, TypeAdapter(one, config=once_asked)) for one in handlers}
 
     async def ask(
         self, say: ReportProgress, question: str, trace: bool = False, recipe: Recipe = AUTO_RECIPE,

@@ -113,13 +113,15 @@ def make_updates():
 
 
 def parse(text):
-    """What comes of an update, what was set aside, and the least processor time (s) of two tries."""
+    """What comes of an update, what was set aside, and the processor time (s), of the better try where one is slow."""
     seconds = []
     for _ in range(2):
         wrong = {}
         began = time.thread_time()
         (update,) = updates._parse_some(None, [RawUpdate(1, "", text)], wrong)
         seconds.append(time.thread_time() - began)
+        if seconds[-1] < MAX_SECONDS:
+            break
     return update, wrong, min(seconds)
 
 

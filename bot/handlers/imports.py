@@ -58,9 +58,12 @@ def translate_note(code: str, parameters: Mapping[str, str | int], words: Transl
     return words(code, **values, command="/import")
 
 
-async def _edit_progress(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+async def _edit_progress(
+    message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None, *, patient: bool = False
+) -> None:
+    """Edit the message; `patient`: as long as Telegram asks to wait, as nothing is said after it."""
     try:
-        async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
+        async with asyncio.timeout(None if patient else _EDIT_TIMEOUT_SECONDS):
             await message.edit_text(**split_pages(text)[0].as_kwargs(), reply_markup=buttons)
     except (*TELEGRAM_ERRORS, TimeoutError) as exc:
         log.warning("an import could not be told of: %s", type(exc).__name__)
@@ -127,7 +130,7 @@ class ImportRunner:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run_order(self, order: ImportOrder) -> None:
-        words, closed = order.words, list[Channel]()
+        words, closed, interrupted = order.words, list[Channel](), False
         stop = build_keyboard(make_row(words("button-stop"), "import-stop", self._run_id))
         try:
             shown = await order.message.reply(words("import-fetching", file=order.file), reply_markup=stop)
@@ -137,7 +140,8 @@ class ImportRunner:
         try:
             said, closed = await self._import(order, shown, stop)
         except asyncio.CancelledError:
-            said = Text(words("import-stopped" if self._stopped else "import-interrupted", file=order.file))
+            interrupted = not self._stopped
+            said = Text(words("import-interrupted" if interrupted else "import-stopped", file=order.file))
         except DocumentRefused as exc:
             values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
             said = Text(words(exc.sentence, **values | {"file": order.file}))
@@ -150,7 +154,7 @@ class ImportRunner:
             log.error("an import failed", exc_info=exc)
             said = Text(words("trouble-general"))
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        await _edit_progress(shown, said)
+        await _edit_progress(shown, said, patient=not interrupted)
         # offer to open channels that are new here, which only admins can read so far
         try:
             if len(closed) > _MAX_ASKED_CHANNELS:

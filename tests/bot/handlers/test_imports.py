@@ -245,6 +245,13 @@ async def test_one_import_at_a_time_shows_its_progress_and_can_be_stopped(sandbo
         assert "New: 3" in await (await sent(sandbox, export())).end()
 
 
+async def test_the_report_waits_as_long_as_telegram_asks(sandbox, live, home, quick, monkeypatch):
+    monkeypatch.setattr("bot.handlers.imports._EDIT_TIMEOUT_SECONDS", 0.1)
+    async with live():
+        sandbox.faults.fail_next("editMessageText", "429", retry_after=1)
+        assert "New: 3" in await (await sent(sandbox, export())).end()
+
+
 async def test_stopping_the_bot_stops_the_import_and_says_so(sandbox, live, home, tmp_path, monkeypatch):
     slow_child(monkeypatch, tmp_path)
     async with live():

@@ -257,7 +257,8 @@ async def load_topics_of_messages(archive: Archive, chat_id: int) -> dict[int, i
 async def remove_channel(archive: Archive, chat_id: int) -> int:
     """Remove a channel: tombstones for its posts, no bindings and no gaps. Returns how many posts it had."""
     async with archive.writing() as connection:
-        await connection.execute("UPDATE channels SET state = 'removed', bindable = 0 WHERE chat_id = ?", (chat_id,))
+        closed = "state = 'removed', visibility = 'admins', bindable = 0"  # who may read it is decided anew
+        await connection.execute(f"UPDATE channels SET {closed} WHERE chat_id = ?", (chat_id,))
         for table in ("bindings", "gaps", "history", "topics"):
             await connection.execute(f"DELETE FROM {table} WHERE chat_id = ?", (chat_id,))
     keys = [PostKey(chat_id, one) for one in await list_message_ids(archive, chat_id)]

@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 from stored_updates import save_updates
 
+from ingest.exports import import_export
 from ingest.inbox import (
     MAX_BYTES_PER_CHANNEL,
     MAX_POSTS_PER_CHANNEL,
@@ -10,10 +11,11 @@ from ingest.inbox import (
     process_pending_posts,
 )
 from ingest.indexer import LexicalIndexer, read_posts_again
+from ingest.json_export import ImportOptions
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channel_history, channels, index_state, posts, visible_posts
 from rag_core.storage.index_state import list_indexable_ids
-from rag_core.types import Channel, PostKey
+from rag_core.types import Channel, PostKey, Visibility
 
 NEW, OLD, READ = -1009, -1010, -1011
 
@@ -31,6 +33,19 @@ async def test_what_nobody_approves_for_a_month_is_forgotten(archive, make_post)
     await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert (await channels.load_channels(archive)).keys() == {NEW, READ}
     assert await forget_unapproved_channels(archive, now) == 0
+
+
+async def test_a_removed_channel_that_posts_again_is_closed_until_somebody_opens_it(archive, make_post, tmp_path):
+    """An export of it approves it, and must not open it to those who read it before."""
+    await channels.save_channel(archive, Channel(NEW, "Bakery", "bakery", visibility=Visibility.PUBLIC))
+    await channels.remove_channel(archive, NEW)
+    await posts.save_posts(archive, [make_post(1, "Rolls at six.", chat=NEW)], source="live")
+    await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
+    assert (await channels.load_channels(archive))[NEW].state == "pending"
+    (tmp_path / "result.json").write_text('{"name": "Bakery", "type": "public_channel", "id": 9, "messages": []}')
+    await import_export(archive, tmp_path, ImportOptions(chat_id=NEW))
+    known = (await channels.load_channels(archive))[NEW]
+    assert (known.state, known.visibility) == ("active", Visibility.ADMINS)
 
 
 CHAT = {"id": NEW, "type": "channel", "title": "Bakery"}

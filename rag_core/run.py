@@ -231,8 +231,8 @@ class Run:
     after_models: float = 0.0  # seconds by which models end before it
 
     def note(self, **counts: float | str) -> None:
-        """Add counts to the span of the current stage. Never texts of readers or posts."""
-        _STAGE_COUNTS.get().update(counts)
+        """Add counts to the span of the current stage, where there is one. Never texts of readers or posts."""
+        _STAGE_COUNTS.get({}).update(counts)
 
     def show(self, stage: str, lines: Iterable[str]) -> None:
         """Show the result of a stage where the terminal asked for it. It is neither logged nor stored."""

@@ -6,10 +6,9 @@ In rows, times are Unix seconds and lists are JSON text.
 from __future__ import annotations
 
 import json
-import operator
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import Field, astuple, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -235,7 +234,7 @@ class PostTally:
     kept: int = 0
 
     def __add__(self, other: PostTally) -> PostTally:
-        return PostTally(*map(operator.add, astuple(self), astuple(other)))
+        return PostTally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 @dataclass(slots=True)

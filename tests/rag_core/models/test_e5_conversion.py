@@ -8,6 +8,7 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
+from sample_sizes import choose_size
 
 from rag_core.models.catalog import PackageSource, find_models
 from rag_core.models.download import _find_wheel
@@ -54,8 +55,9 @@ async def test_languages_lie_together_once_they_are_centred(embedder, shared_dat
     for name in ("corpus", "queries"):
         with (shared_data / "xquad" / f"{name}.jsonl").open(encoding="utf-8") as lines:
             rows[name] = [json.loads(line) for line in lines]
-    vectors = await embedder.passages([row["text"] for row in rows["corpus"]])
-    ids = [row["id"] for row in rows["corpus"]]
+    corpus = rows["corpus"][: choose_size(110, 44)]  # without centring 0.57 of the questions find theirs among 44
+    vectors = await embedder.passages([row["text"] for row in corpus])
+    ids = [row["id"] for row in corpus]
     asked = [row for row in rows["queries"] if row["lang"] == "ru" and row["relevant_crosslang"]][:60]
     found = 0
     for row in asked:

@@ -109,7 +109,7 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
     else:
         machine.append(words("stats-no-backup" if context.settings.data.backups else "stats-backups-off"))
     blocks = [as_list(*lines) for lines in (contents, asking, backlog, jobs, machine) if lines]
-    await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
+    await View(as_list(*blocks, sep="\n\n")).send(message.answer, access.get_reader(message), context.admins)
 
 
 def format_age(moment: datetime, words: Translator) -> str:

@@ -84,6 +84,16 @@ async def test_stats_show_what_fails_with_its_sentence(sandbox, live, home, monk
     assert "Failed 2 h ago, fine again: backup. There was no room." in said
 
 
+async def test_stats_of_very_many_channels_come_in_several_messages(sandbox, live, home):
+    for n in range(1, 151):
+        execute(home, f"INSERT INTO history (chat_id, state, began_at) VALUES ({-n}, 'paused', 0)")
+    async with live():
+        await sandbox.say(ADMIN, "/stats")
+        first, last = await sandbox.replies(ADMIN, 2)
+    assert first["text"].startswith("4 channels")
+    assert "Disk: " in last["text"]
+
+
 async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox, live, home):
     sandbox.world.people[ADMIN].lang = "ru"
     async with live():

@@ -65,8 +65,9 @@ def _joins_album(group: list[Post], post: Post) -> bool:
 class ChatReader:
     """Reader of the entries of one chat, with counts. Mutable.
 
-    A message belongs to the topic that its chain of replies leads to. `folder` holds the files of the export. `seen`
-    holds the ids of all its entries, `first` and `last` are the dates of its oldest and newest post.
+    A message belongs to the topic that its chain of replies leads to, one that replies to nothing to the topic General,
+    0. `covered` holds the topics of its posts. `folder` holds the files of the export. `seen` holds the ids of all its
+    entries, `first` and `last` are the dates of its oldest and newest post.
     """
 
     channel: Channel
@@ -80,6 +81,7 @@ class ChatReader:
     unread: Counter[str] = field(default_factory=Counter)  # kind of message -> how many were not understood
     topics: dict[int, int] = field(default_factory=dict)  # message of a forum -> its topic
     titles: dict[int, tuple[str, int]] = field(default_factory=dict)  # as `TopicTitles`
+    covered: set[int] = field(default_factory=set)
     first: datetime | None = None
     last: datetime | None = None
 
@@ -115,7 +117,10 @@ class ChatReader:
             else:
                 self.first = min(self.first or post.date, post.date)
                 self.last = max(self.last or post.date, post.date)
-                if post.reply_to and (topic := self.topics.get(post.reply_to)):
+                if "reply_to_message_id" not in entry:
+                    self.covered.add(0)
+                elif post.reply_to and (topic := self.topics.get(post.reply_to)):
+                    self.covered.add(topic)
                     self.topics[post.key.message_id] = topic
                     # what replies to the opening of its topic replies to no post
                     post = replace(post, topic=topic, reply_to=None if post.reply_to == topic else post.reply_to)
@@ -257,9 +262,14 @@ async def _import_chat(
 
 
 async def _erase_missing(archive: Archive, entry: AdmittedChat, reading: ChatReader, report: ImportReport) -> None:
-    """Mark posts as deleted that lie between the first and last entry and are not in an export that is surely whole."""
-    chat, channel = entry.chat, entry.channel
+    """Mark posts as deleted that lie between the first and last entry and are not in an export that is surely whole.
+
+    Posts of a single topic may be the export of that topic: it says nothing of the others.
+    """
+    chat, channel, topics = entry.chat, entry.channel, reading.covered
     missing = await posts.find_missing_posts(archive, channel.chat_id, reading.seen)
+    if one_topic := bool(reading.topics) and len(topics) < 2:
+        missing = [key for key in missing if reading.topics.get(key.message_id, 0) in topics]
     gone = len(missing)
     if gone and not chat.whole and gone > _MAX_MISSING_SHARE * (gone + len(reading.seen)):
         said = (
@@ -269,5 +279,6 @@ async def _erase_missing(archive: Archive, entry: AdmittedChat, reading: ChatRea
         report.notes.append(ImportNote(said, code="import-note-kept", title=channel.title, count=gone))
         return
     report.tally += PostTally(deleted=await posts.mark_posts_deleted(archive, missing, how="import"))
-    if chat.whole:
-        await channel_history.close_covered_gaps(archive, channel.chat_id, reading.first, reading.last, whole=True)
+    if chat.whole and not one_topic:
+        begins = min(reading.seen, default=0) == 1  # later where only the messages since a day were exported
+        await channel_history.close_covered_gaps(archive, channel.chat_id, reading.first, reading.last, whole=begins)

@@ -60,11 +60,13 @@ class ExportedChat:
     """Metadata of one chat in an export. Mutable: filled while the file is read.
 
     `place` is the ijson prefix of its messages, `old` the format of 2019-21. `whole`: the file is of this chat alone
-    and holds all messages between its first and last.
+    and holds all messages between its first and last. `one_topic`: it begins with the opening of a topic; of that one
+    Telegram Desktop writes the title as the chat's, and calls any forum public.
     """
 
     place: str
     whole: bool = False
+    one_topic: bool = False
     name: object = None
     type: object = ""  # null for a deleted account, "" where the file has no such field
     id: object = None
@@ -75,7 +77,7 @@ class ExportedChat:
     @property
     def public(self) -> bool:
         """Whether Telegram calls the chat public."""
-        return str(self.type).startswith("public_")
+        return str(self.type).startswith("public_") and not self.one_topic
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -131,7 +133,7 @@ _READ_SIZE = 2048
 _MAX_DEPTH = 64  # a message in a full export is six levels deep and has a few levels inside
 # Places as ijson writes them: one chat is the whole file, in a full export the chats are in two lists.
 _CHAT_LISTS = ("chats.list", "left_chats.list")
-_CHAT_FIELDS = ("name", "type", "id", "messages", "messages.item", "messages.item.from_id")
+_CHAT_FIELDS = ("name", "type", "id", "messages", "messages.item", "messages.item.from_id", "messages.item.action")
 _FIELD_BY_PLACE = dict.fromkeys(("", *(f"{chats}.item" for chats in _CHAT_LISTS)), "")
 _FIELD_BY_PLACE |= {f"{chat}.{field}".strip("."): field for chat in _FIELD_BY_PLACE for field in _CHAT_FIELDS}
 
@@ -235,6 +237,8 @@ def _note_value(chats: list[ExportedChat], place: str, event: str, value: object
             chat.listed |= event == "start_array"
         case "messages.item":
             chat.messages += 1
+        case "messages.item.action":
+            chat.one_topic |= chat.whole and chat.messages == 1 and value == "topic_created"
         case "messages.item.from_id":
             chat.old |= event == "number"  # later versions write "user123", "channel123"
         case _:
@@ -332,7 +336,8 @@ def _admit_chat(
         visibility = Visibility.PUBLIC if known is None and named and chat.public else Visibility.ADMINS
     else:
         visibility = Visibility.PUBLIC if undecided and named and chat.public else known.visibility
-    title = parse_text(options.title or chat.name, MAX_TITLE_LENGTH) or channel.title
+    name = known.title if known and chat.one_topic else chat.name
+    title = parse_text(options.title or name, MAX_TITLE_LENGTH) or channel.title
     # importing a channel by hand approves it
     state = known.state if known and known.state not in {"pending", "removed"} else "active"
     channel = replace(channel, title=title, username=named, kind=kind, visibility=visibility, state=state)

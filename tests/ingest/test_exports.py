@@ -307,6 +307,33 @@ async def test_messages_of_a_forum_have_the_topic_that_their_replies_lead_to(arc
     assert (await stored(archive))[9].topic == 2
 
 
+def topic_export(topic, title, *messages):
+    """What Telegram Desktop writes of one topic: its opening, its messages; it calls every forum public."""
+    opening = message(topic, "", action="topic_created", title=title) | {"type": "service"}
+    return chat(opening, *messages, type="public_supergroup", name=title)
+
+
+async def test_an_export_of_one_topic_says_nothing_of_the_others_nor_of_the_name_of_the_forum(archive, take):
+    mulch = [message(n, f"Мульча {n}", reply_to_message_id=2) for n in (4, 6, 8)]
+    paint = [message(n, f"Краска {n}", reply_to_message_id=3) for n in (5, 7, 9)]
+    general = [message(10, "Всем привет"), message(12, "И вам")]
+    openings = [message(n, "", action="topic_created", title="Т") | {"type": "service"} for n in (2, 3)]
+    await take(chat(*openings, *mulch, *paint, *general, type="private_supergroup"))
+    await join(archive, 20)
+    await channel_history.note_outage_gaps(archive, *(datetime.fromtimestamp(FIRST + 60 * n, UTC) for n in (0, 40)))
+    report = await take(topic_export(2, "Теплица", mulch[0], message(31, "Мульча 31", reply_to_message_id=2)))
+    assert (report.tally.new, report.tally.deleted) == (1, 2)
+    assert set(await stored(archive)) == {4, 5, 7, 9, 10, 12, 31}
+    assert report.channels[0].title == "Пекарня"
+    assert not [note for note in report.notes if note.code == "import-note-public"]
+    assert await list_gaps(archive) == [(20, 40)]
+    # that of the topic General begins with the opening of the group
+    first = message(1, "", action="create_channel", title="Пекарня") | {"type": "service"}
+    await take(chat(first, general[0], message(13, "Пока"), message(45, "Привет"), type="public_supergroup"))
+    assert set(await stored(archive)) == {4, 5, 7, 9, 10, 13, 31, 45}
+    assert await list_gaps(archive) == [(20, 40)]
+
+
 @pytest.mark.parametrize(("kind", "bare"), [("private_group", 1001234567), ("personal_chat", 77)])
 async def test_a_chat_whose_messages_have_no_links_gets_none_and_says_so(take, kind, bare):
     export = chat(message(21, "Тачка за грушей"), type=kind, id=bare)
@@ -329,8 +356,9 @@ async def test_a_text_that_is_known_is_kept_where_the_export_has_none(archive, t
 @pytest.mark.parametrize(
     ("wrap", "minutes", "left"),
     [
-        (lambda *held: chat(*held), (3, 10, 60), []),
-        (lambda *held: chat(*held), (3, 10, 20), [(20, 50)]),
+        (lambda *held: chat(*held), (1, 10, 60), []),
+        (lambda *held: chat(*held), (1, 10, 20), [(20, 50)]),
+        (lambda *held: chat(*held), (3, 60), [(None, 3)]),  # one can export a part: from a day on
         (lambda *held: full(chat(*held)), (3, 60), [(None, 50)]),  # it may hold one's own messages only
     ],
 )

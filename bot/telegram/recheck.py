@@ -10,7 +10,7 @@ sender cannot forget a retry, and a new sender needs one `with` statement. What 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
 from bot.views.format import MAX_ENTITIES, list_utf16_offsets, split_pages
 from bot.views.rich import hide_spoilers_in_rich_text
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
-from rag_core.storage import visible_posts
+from rag_core.storage import questions, visible_posts
 from rag_core.text.post_text import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans, list_spoilers
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence
 from rag_core.verification import Verification
@@ -55,6 +55,13 @@ class ContentWithdrawn(SendingRefused):
 
     def __init__(self) -> None:
         super().__init__("What this message shows was changed, deleted or closed to its reader meanwhile.")
+
+
+class QuestionErased(SendingRefused):
+    """The reader erased the question while its answer waited to be sent: nothing must be sent."""
+
+    def __init__(self) -> None:
+        super().__init__("The question was erased meanwhile.")
 
 
 class RecheckUnavailable(SendingRefused):
@@ -230,25 +237,34 @@ _CURRENT_CHECK: ContextVar[Callable[[TelegramMethod[Any]], Awaitable[tuple[Spoil
 
 @contextmanager
 def recheck_before_sending(
-    content: ShownContent, reader: access.Reader, rights: access.AdminRegistry, *, max_age_s: float = 0.0
+    content: ShownContent,
+    reader: access.Reader,
+    rights: access.AdminRegistry,
+    *,
+    max_age_s: float = 0.0,
+    question_id: int | None = None,
 ) -> Iterator[None]:
     """Run `recheck_shown_content` before each attempt to send or edit a message within the block.
 
     The attempt raises ContentWithdrawn or RecheckUnavailable where the check does, and where others would see what is
-    for its reader alone. Nested blocks are all checked. What the posts hide as spoilers is hidden in the message.
+    for its reader alone. With a `question_id` it raises QuestionErased where that question is in the archive no more.
+    Nested blocks are all checked. What the posts hide as spoilers is hidden in the message.
     """
     outer = _CURRENT_CHECK.get()
 
     async def check(method: TelegramMethod[Any]) -> tuple[Spoiler, ...]:
         others = await outer(method) if outer is not None else ()
-        if reader.alone and not _is_for_one(method, reader.user_id):
+        with suppress(ArchiveUnavailable):  # what shows no posts is sent all the same
+            if question_id is not None and not await questions.has_question(rights.archive, question_id):
+                raise QuestionErased
+        if content and reader.alone and not _is_for_one(method, reader.user_id):
             raise ContentWithdrawn
         await recheck_shown_content(content, reader, rights, max_age_s=max_age_s)
         with translate_errors(RecheckUnavailable, ArchiveUnavailable):
             stored = await visible_posts.fetch_posts(rights.archive, {shown.key for shown in content.posts})
         return (*others, *list_spoilers(stored.values()))
 
-    token = _CURRENT_CHECK.set(check if content else outer)
+    token = _CURRENT_CHECK.set(check if content or question_id is not None else outer)
     try:
         yield
     finally:

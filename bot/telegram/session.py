@@ -26,7 +26,7 @@ from aiohttp import ClientConnectorError
 
 from bot.i18n import LANGUAGES, get_translator
 from bot.settings import BotSettings
-from bot.telegram.recheck import ContentWithdrawn, RecheckUnavailable
+from bot.telegram.recheck import ContentWithdrawn, QuestionErased, RecheckUnavailable
 from bot.telegram.updates import UNREAD_FIELDS
 from bot.views.format import neutralize_entities
 from rag_core.errors import SettingsWrong
@@ -357,7 +357,7 @@ async def _make_recorded_request(
     backoff, background = get_backoff(bot), _IN_BACKGROUND.get()
     try:
         response = await make_request(bot, method)
-    except ContentWithdrawn:  # nothing was asked of Telegram
+    except (ContentWithdrawn, QuestionErased):  # nothing was asked of Telegram
         raise
     except Exception as exc:
         # What is wrong with an earlier message, which is edited, or with its form, says nothing of its chat.

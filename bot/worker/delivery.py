@@ -235,18 +235,10 @@ class Outbox:
         """Send an answer and close its question; False where it has to be tried again later."""
         asked, sent = delivery.asked, list[int]()
         try:
-            try:
-                content = _load_shown_content(delivery.whole)
-                with recheck.recheck_before_sending(content, get_question_reader(asked), self.rights):
-                    sent = await delivery.send()
-            except recheck.ContentWithdrawn:
-                log.info("question %d: the answer does not hold any more and is not sent", asked.id)
-                await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
-                try:  # a follow-up would repeat the names of the answer
-                    await forget_turns(self.archive, user=asked.user_id, chat=asked.chat_id, thread=asked.talk)
-                except RagError as exc:
-                    log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
-                sent = await delivery.send()
+            sent = await self._send_or_replace(delivery)
+        except recheck.QuestionErased:
+            log.info("question %d: it was erased, and its answer is not sent", asked.id)
+            return True
         except (TelegramAPIError, ClientDecodeError, recheck.RecheckUnavailable) as exc:
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
             if isinstance(exc, TelegramMigrateToChat) and asked.chat_id != exc.migrate_to_chat_id:
@@ -264,6 +256,23 @@ class Outbox:
         close = partial(questions.finish_question, self.archive, asked.id, state=state, answer=final, message_id=first)
         await retry_until_saved(close, self.job_log)
         return True
+
+    async def _send_or_replace(self, delivery: AnswerDelivery) -> list[int]:
+        """Send an answer, or where it does not hold any more a sentence that says so."""
+        asked = delivery.asked
+        checking = partial(recheck.recheck_before_sending, reader=get_question_reader(asked), rights=self.rights)
+        try:
+            with checking(_load_shown_content(delivery.whole), question_id=asked.id):
+                return await delivery.send()
+        except recheck.ContentWithdrawn:
+            log.info("question %d: the answer does not hold any more and is not sent", asked.id)
+        await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
+        try:  # a follow-up would repeat the names of the answer
+            await forget_turns(self.archive, user=asked.user_id, chat=asked.chat_id, thread=asked.talk)
+        except RagError as exc:
+            log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
+        with checking(recheck.ShownContent(), question_id=asked.id):
+            return await delivery.send()
 
     async def _retry(self, delivery: AnswerDelivery) -> None:
         """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""

@@ -252,6 +252,11 @@ async def requeue_questions(archive: Archive, question_id: int | None = None) ->
     return await archive.execute(f"UPDATE questions SET state = 'queued' WHERE {which}", (question_id,))
 
 
+async def has_question(archive: Archive, question_id: int) -> bool:
+    """Whether a question is in the archive: its reader may have erased it. Raises ArchiveUnavailable."""
+    return bool(await archive.value("SELECT EXISTS (SELECT 1 FROM questions WHERE id = ?)", (question_id,)))
+
+
 async def finish_question(
     archive: Archive, question_id: int, *, state: str, answer: str | None, message_id: int | None = None
 ) -> None:

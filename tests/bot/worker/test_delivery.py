@@ -1,9 +1,10 @@
 """Every answer reaches its reader, whatever happens on the way to Telegram, and is not sent twice if that can be."""
 
+import asyncio
 from collections import Counter
 
 import pytest
-from driver import GROUP, HARBOUR, OTTO, RITA, execute, query_archive, wait_until
+from driver import GROUP, HARBOUR, OTTO, RITA, current, execute, press, query_archive, say, wait_until
 
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
@@ -114,3 +115,24 @@ async def test_telegram_that_is_away_for_long_gets_the_answer_when_it_is_back(sa
         await sandbox.say(RITA, QUESTIONS[1])
         await settled(home, 2)
     assert set(answers(sandbox).values()) == {1}
+
+
+@pytest.mark.parametrize("kind", ["500", "429"])
+async def test_an_answer_that_waits_to_be_sent_again_is_not_sent_once_it_is_erased(
+    sandbox, live, home, monkeypatch, kind
+):
+    monkeypatch.setattr("bot.handlers.privacy._STOP_TIMEOUT_SECONDS", 0.1)
+    async with live():
+        await say(sandbox, OTTO, QUESTIONS[0])
+        await settled(home, 1)
+        erasing = await say(sandbox, OTTO, "/forget")
+        sandbox.faults.fail_next("sendMessage", kind, times=1000 if kind == "500" else 1)
+        await sandbox.say(OTTO, QUESTIONS[1])
+        await on_its_way(home)
+        await press(sandbox, erasing, "Erase", OTTO)
+        assert current(sandbox, erasing)["text"].startswith("Erased:")
+        sandbox.faults.clear()
+        await asyncio.sleep(1.2)  # longer than the wait that Telegram asked for
+        await say(sandbox, OTTO, QUESTIONS[2])
+        await settled(home, 1)
+    assert [text for _, text in answers(sandbox) if "mackerel" in text] == []

@@ -248,6 +248,11 @@ class Outbox:
                 return False
             if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
+        except Exception as exc:  # a bug; the reader could ask nothing more while the question is open
+            self.job_log.record_failure(ANSWERS_JOB, exc)
+            with suppress(Exception):
+                await delivery.replace(get_translator(asked.lang)("trouble-general"))
+                await delivery.send()
         stored = delivery.whole
         own = asked.private or asked.asker_only or not delivery.is_notice  # else the ids are of ephemeral messages
         messages = sent if own else []

@@ -136,3 +136,16 @@ async def test_an_answer_that_waits_to_be_sent_again_is_not_sent_once_it_is_eras
         await say(sandbox, OTTO, QUESTIONS[2])
         await settled(home, 1)
     assert [text for _, text in answers(sandbox) if "mackerel" in text] == []
+
+
+async def test_an_answer_that_a_bug_keeps_from_being_sent_blocks_nobody(sandbox, live, home, monkeypatch):
+    async def broken(*_):
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("bot.worker.delivery.AnswerDelivery.send", broken)
+        async with live():
+            await sandbox.say(OTTO, QUESTIONS[0])
+            await wait_until(lambda: execute(home, "SELECT state FROM questions") == [("failed",)])
+            patched.undo()
+            await say(sandbox, OTTO, QUESTIONS[1])

@@ -304,8 +304,8 @@ async def fetch_last_answered(
 
 
 _CITES_SQL = (
-    "EXISTS (SELECT 1 FROM json_each(answer, '$.cited') AS cited WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM "
-    "json_each(?2) AS key WHERE key.value ->> 0 = cited.value ->> 0 AND key.value ->> 1 = cited.value ->> 1))"
+    "EXISTS (SELECT 1 FROM json_each(answer, '$.cited') AS cited WHERE ?2 IS NULL "
+    "OR (cited.value ->> 0, cited.value ->> 1) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2)))"
 )
 
 

@@ -11,6 +11,7 @@ from stored_updates import save_updates
 from rag_core.storage import questions, raw_updates
 from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.raw_updates import RawUpdate, encode_update
+from rag_core.types import PostKey
 
 BOT = 42
 
@@ -177,3 +178,15 @@ async def test_it_knows_whose_it_was_and_what_was_kept(archive, answer):
     found = await questions.find_question_of_message(archive, BOT, CHAT, 2)
     assert (found.user_id, found.lang, json.loads(found.answer)) == (RITA, "ru", {"messages": [2]})
     assert (datetime.now(UTC) - found.answered_at).total_seconds() < 60
+
+
+async def test_answers_that_cite_one_of_very_many_changed_posts_are_found_fast(archive):
+    """A channel is removed, or named anew: all its posts change at once."""
+    for n in range(30):
+        number = await ask(archive, n)
+        cited = json.dumps({"cited": [[CHAT, 100_000 + n, 0, ""], [OTHER, n, 0, ""]]})
+        await questions.finish_question(archive, number, state="answered", answer=cited, message_id=n)
+    changed = [PostKey(CHAT, n) for n in range(100_001)]
+    async with asyncio.timeout(5):
+        found = await questions.list_answers_citing(archive, changed, ASKED.asked_at)
+    assert [asked.message_id for asked in found] == [0]

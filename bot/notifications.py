@@ -10,7 +10,7 @@ import logging
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -340,12 +340,17 @@ _MIN_EDIT_INTERVAL_SECONDS = 60.0  # between two edits of one answer
 _ANSWER_JOB = "edits"
 
 
+def _list_approved(known: Mapping[int, Channel]) -> frozenset[int]:
+    return frozenset(chat for chat, one in known.items() if one.state not in channels.UNAPPROVED_STATES)
+
+
 class AnswerUpdater:
     """Answer updater. One per process."""
 
     def __init__(self, bot: Bot, context: AppContext) -> None:
         self._bot, self._context, self._archive = bot, context, context.archive
         self._seq = -1  # last change that was read
+        self._approved = frozenset[int]()  # channels at that time
         self._due: dict[PostKey, float] = {}  # changed post -> when its answers are looked at
         self._edited_at: dict[int, float] = {}  # question -> last edit of its answer
 
@@ -355,20 +360,29 @@ class AnswerUpdater:
         await repeat_job(job_log, _ANSWER_JOB, self._update_due, _ANSWER_INTERVAL_SECONDS, _MAX_ANSWER_PAUSE_SECONDS)
 
     async def _update_due(self) -> None:
+        last = await posts.get_last_seq(self._archive)
         if self._seq < 0:  # after the start answers to posts that changed meanwhile are looked at, too
-            last = await posts.get_last_seq(self._archive)
+            self._approved = _list_approved(await channels.load_channels(self._archive))
             await self._update_answers(None)
             self._seq = last
-        seq = self._seq
-        while changes := await posts.list_post_changes(self._archive, seq):
-            for change in changes:
-                if change.post is None or change.post.edited:
-                    self._due.setdefault(change.key, time.monotonic() + _DEBOUNCE_SECONDS)
-            seq = changes[-1].seq
-        self._seq = seq
+        if last > self._seq:
+            await self._read_changes(self._seq, last)
         ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
         if ripe:
             await self._update_answers(ripe)
+
+    async def _read_changes(self, seq: int, last: int) -> None:
+        """Read which cited posts have changed; those of a channel that was removed may be purged by now."""
+        due = time.monotonic() + _DEBOUNCE_SECONDS
+        approved = _list_approved(await channels.load_channels(self._archive))
+        cited = await questions.list_cited_posts(self._archive, datetime.now(UTC) - _MAX_ANSWER_AGE)
+        changed = {key for key in cited if key.chat_id in self._approved - approved}
+        while changes := await posts.list_post_changes(self._archive, seq):
+            changed |= {one.key for one in changes if one.key in cited and (one.post is None or one.post.edited)}
+            seq = changes[-1].seq
+            last = max(last, seq)
+        self._due = dict.fromkeys(changed, due) | self._due
+        self._seq, self._approved = last, approved
 
     async def _update_answers(self, keys: Collection[PostKey] | None) -> None:
         """Update the answers that cite one of these posts (None: any); what has to wait is looked at again later."""
@@ -402,7 +416,10 @@ class AnswerUpdater:
         viewer = await access.build_viewer(self._context.admins, reader)
         if any(viewer.may_miss(one.key.chat_id) for one in answer.cited):
             raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
-        cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
+        known = await channels.load_channels(self._archive)
+        approved = _list_approved(known)
+        # a removed channel is open to nobody: its words are taken out for whoever has them
+        cited = [one for one in answer.cited if one.key.chat_id in viewer.channels or one.key.chat_id not in approved]
         now = await stored_answer.compare_with_posts(answer, viewer, self._archive)
         stored, stands, content = now.stored, now.holds, collect_content_of_posts(now.stored.values())
         lost = {place.key for place in answer.quotes if not stands(place)}
@@ -413,7 +430,6 @@ class AnswerUpdater:
         if changed <= answer.noted and not edited:
             return
         words = await get_answer_translator(asked, self._archive)
-        known = await channels.load_channels(self._archive)
         shown = RenderContext(words, await self._context.load_zone(asked.chat_id), group=not asked.private)
         if asked.kind == "verify":
             standing = [stored_answer.StoredSentence("", 0, (place,)) for place in answer.quotes if stands(place)]

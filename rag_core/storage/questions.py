@@ -320,6 +320,15 @@ async def list_answers_citing(
     )
 
 
+async def list_cited_posts(archive: Archive, since: datetime) -> set[PostKey]:
+    """List the posts cited by the answers and verdicts sent since a moment, or being sent."""
+    sql = (
+        "SELECT DISTINCT value ->> 0, value ->> 1 FROM questions, json_each(answer, '$.cited') "
+        "WHERE answer IS NOT NULL AND (state = 'running' OR state = 'answered' AND finished_at >= ?)"
+    )
+    return {PostKey(*row) for row in await archive.rows(sql, (to_unix_seconds(since),))}
+
+
 async def is_cited_by_unsent_answer(archive: Archive, keys: Collection[PostKey]) -> bool:
     """Whether an answer that cites one of these posts is being sent, so that nobody knows its messages yet."""
     sql = f"SELECT EXISTS (SELECT 1 FROM questions WHERE state = ?1 AND answer IS NOT NULL AND {_CITES_SQL})"

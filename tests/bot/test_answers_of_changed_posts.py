@@ -4,9 +4,24 @@ import asyncio
 import time
 
 import pytest
-from driver import ADMIN, CREW, HARBOUR, KILN, OTTO, RITA, current, press, say, say_text, wait_until_idle
+from driver import (
+    ADMIN,
+    CREW,
+    HARBOUR,
+    KILN,
+    OTTO,
+    RITA,
+    current,
+    open_channels,
+    press,
+    query_archive,
+    say,
+    say_text,
+    wait_until_idle,
+)
 
 from bot.sandbox.state import set_chat_member
+from rag_core.storage import channels
 
 REGATTA = "The winter regatta of model boats begins at eleven on the frozen millpond."
 REGATTA_ASKED = "When does the winter regatta of model boats begin?"
@@ -145,3 +160,21 @@ async def test_a_change_while_the_bot_was_off_is_told_after_the_start_unless_a_s
     assert current(sandbox, reply)["text"] == reply["text"]
     async with live():
         await wait_for_note(sandbox, reply)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_removed_channel_leaves_the_answers_that_quote_it(sandbox, live, home, running):
+    async with live():
+        _, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+        _, other = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
+        if running:
+            card = await open_channels(sandbox)
+            await card.press("Harbour News", "Remove…", "Yes, delete all of it")
+            await wait_for_note(sandbox, reply)
+    if not running:
+        await query_archive(home, lambda archive: channels.remove_channel(archive, HARBOUR))
+    async with live():
+        text = await wait_for_note(sandbox, reply)
+        assert text == "✏️ Changed since: [1] was deleted. I took out what is no longer there."
+        assert current(sandbox, other)["text"] == other["text"]

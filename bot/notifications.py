@@ -231,6 +231,8 @@ _DIGEST_INTERVAL_SECONDS, _MAX_DIGEST_PAUSE_SECONDS = 20.0, 300.0
 _MAX_RENDERINGS = 3  # of one digest; the last has no new heading, so that nothing takes seconds
 _RETRY_AFTER = timedelta(minutes=10)
 _LONGEST_WAIT = timedelta(hours=6)  # for Telegram to say which channels the reader is a member of
+# Posts of the last seconds are for the next digest: others, also of the same second, may not have reached the bot yet.
+_LATE_ARRIVAL = timedelta(seconds=10)
 _DIGEST_JOB = "digests"
 
 
@@ -254,7 +256,7 @@ async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) 
     since = max(plan.since, now - timedelta(days=plan.days + 1))
     try:
         with send_in_background():
-            seen_until = await send_digest(bot, context, plan, since, now, wait=True)
+            seen_until = await send_digest(bot, context, plan, since, now - _LATE_ARRIVAL, wait=True)
     except exceptions.TelegramForbiddenError:  # the bot was blocked or removed
         await subscriptions.delete_digest_plan(archive, plan.chat_id)
     except exceptions.TelegramMigrateToChat as exc:

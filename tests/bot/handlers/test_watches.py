@@ -201,7 +201,7 @@ SECRET = "The crew met at noon, and the new boathouse key hangs behind the stove
 async def fill(sandbox, home):
     written = ((HARBOUR, WALRUS), (KILN, FAIR), (KILN, f"{WALRUS} \N{SEAL}"), (CREW, SECRET), (CREW, FAIR))
     for n, (chat, text) in enumerate(written):
-        await sandbox.post(chat, text, extra={"date": int(time.time()) - 10 + n})
+        await sandbox.post(chat, text, extra={"date": int(time.time()) - 30 + n})
     await wait_until_idle(sandbox, home)
     sql = "SELECT (SELECT watermark FROM copying) >= (SELECT value FROM sequence)"
     assert await sandbox.until(lambda: execute(home, sql) == [(1,)])
@@ -314,6 +314,31 @@ async def test_a_digest_loses_no_post_that_reaches_the_bot_after_it(sandbox, liv
             await asyncio.to_thread(execute, home, "UPDATE digests SET due = 0")
             assert await sandbox.until(lambda text=text: text in sent(sandbox, OTTO)[-1]["text"])
     assert WALRUS not in sent(sandbox, OTTO)[-1]["text"]
+
+
+async def test_of_two_posts_of_one_second_a_digest_loses_neither_nor_tells_one_twice(sandbox, live, home, monkeypatch):
+    """Both are planned for the hour of the digest, and one reaches the bot after it."""
+    monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.notifications._LATE_ARRIVAL", timedelta(seconds=2))
+
+    async def run_due():
+        await asyncio.to_thread(execute, home, "UPDATE digests SET due = 0")
+        assert await sandbox.until(lambda: not execute(home, "SELECT * FROM digests WHERE due = 0"))
+
+    async with live():
+        await say_text(sandbox, OTTO, "/digest daily 9")
+        await asyncio.to_thread(execute, home, "UPDATE digests SET since = 0")
+        hour = int(time.time())
+        await asyncio.sleep(1)  # it is over
+        for chat, text in ((HARBOUR, WALRUS), (KILN, FAIR)):
+            await sandbox.post(chat, text, extra={"date": hour})
+            await wait_until_idle(sandbox, home)
+            await run_due()
+        await asyncio.sleep(2)
+        await run_due()
+        await run_due()
+        told = [text for message in sent(sandbox, OTTO) for text in (WALRUS, FAIR) if text in message["text"]]
+    assert sorted(told) == sorted([WALRUS, FAIR])
 
 
 async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox, live, home):

@@ -140,8 +140,11 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
     if found["understood"]:
         lines.insert(0, words("answer-understood", question=strip_control_characters(found["understood"])))
+    notes = list(found["shortfalls"])
     if answer["model"]:
-        sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
+        notes.append(words("footer-model", model=strip_control_characters(answer["model"])))
+    if notes:
+        sources += ["", *notes]
     return "\n".join((*lines, "", *sources)).rstrip()
 
 

@@ -39,6 +39,8 @@ def test_a_recipe_can_be_asked_for(imported, citegram):
     assert asked(citegram, "--recipe", "agent")["recipe"] == "agent"
     fallen = asked(citegram, "--recipe", "council")  # it needs a model
     assert (fallen["recipe"], fallen["without"]) == ("direct", ["recipe"])
+    _, out, _ = citegram("ask", QUESTION, "--recipe", "council")
+    assert out.endswith("\n\nI could not finish the thorough answer, so here is the quick one.\n")
     assert citegram("ask", "Who?", "--recipe", "oracle")[0] == 2
 
 

@@ -6,9 +6,20 @@ This module never reads the environment; the `citegram` command does (bot/settin
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+
+def _expand_home(path: Path) -> Path:
+    """Read `~/citegram` as the shell does: from a file it would make a folder named ~."""
+    try:
+        return path.expanduser()
+    except RuntimeError as exc:
+        raise ValueError("the home folder that ~ stands for is not known: write the whole path") from exc
+
+
+FolderPath = Annotated[Path, AfterValidator(_expand_home)]
 
 
 class _SettingsSection(BaseModel):
@@ -20,7 +31,7 @@ class _SettingsSection(BaseModel):
 class DataSettings(_SettingsSection):
     """Data folder, backups and retention."""
 
-    dir: Path = Field(Path("data"), description="Folder of the archive and the indexes.")
+    dir: FolderPath = Field(Path("data"), description="Folder of the archive and the indexes.")
     backups: int = Field(7, ge=0, le=1000, description="Nightly backups that are kept; 0 makes none.")
     keep_questions_days: int = Field(
         30, ge=1, le=36_500, description="Days after which the texts of questions and answers are forgotten."
@@ -30,7 +41,7 @@ class DataSettings(_SettingsSection):
 class ModelSettings(_SettingsSection):
     """Embedder, reranker and speech recognition. None is needed: without an embedder posts are searched by words."""
 
-    dir: Path | None = Field(None, description="Folder of the models. Empty: models in the data folder.")
+    dir: FolderPath | None = Field(None, description="Folder of the models. Empty: models in the data folder.")
     embedder: str = Field(
         "auto",
         description="Embedding model: a name from `citegram models list`, auto (the best that was pulled), or none.",

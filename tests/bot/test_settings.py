@@ -60,6 +60,16 @@ def test_the_environment_wins_over_the_file(tmp_path, monkeypatch):
     assert settings.rag().data.dir == Path("elsewhere")
 
 
+def test_a_folder_below_home_is_no_folder_named_tilde(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".env").write_text("DATA__DIR=~/citegram\nMODELS__DIR=~\n", "utf-8")
+    settings = read_settings(tmp_path / ".env")
+    assert (settings.data.dir, settings.models.dir) == (tmp_path / "citegram", tmp_path)
+    monkeypatch.setenv("DATA__DIR", "~nobody-of-this-name/citegram")
+    with pytest.raises(SettingsWrong, match="DATA__DIR cannot be used: the home folder"):
+        read_settings(tmp_path / ".env")
+
+
 def test_a_time_zone_is_found_by_its_name(monkeypatch):
     monkeypatch.setenv("BOT__TIMEZONE", "Europe/Moscow")
     assert read_settings(None).bot.zone == ZoneInfo("Europe/Moscow")

@@ -239,6 +239,9 @@ def _read_line() -> str | None:
         signal.signal(signal.SIGINT, before)
 
 
+_MAX_DIGEST_DAYS = 36_500  # Telegram is younger
+
+
 def declare_digest(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of `digest`."""
     parser.add_argument("--days", type=int, default=7, metavar="N", help="of the last N days (default: 7)")
@@ -251,7 +254,8 @@ async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
 
     settings = await choose_folder_with_channels(settings)
     until = datetime.now(UTC)
-    since = until - timedelta(days=max(1, args.days))
+    args.days = min(max(1, args.days), _MAX_DIGEST_DAYS)
+    since = until - timedelta(days=args.days)
     async with hold_folder_or_connect(settings.data.dir) as owner, open_archive(settings.data.dir) as archive:
         if owner is None:
             await CopyIndexer(archive).catch_up()

@@ -386,6 +386,7 @@ def test_a_digest_of_quiet_days_names_the_last_post_and_a_number_of_days_that_ha
         asked("digest", "--days", 30).err,
     )
     assert "https://t.me/owl_hill/" in asked("digest", "--days", told[1]).out
+    assert "https://t.me/owl_hill/" in asked("digest", "--days", 10**12).out
 
 
 # doctor

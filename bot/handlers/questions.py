@@ -87,9 +87,11 @@ async def _on_suggestion(
     suggested = await context.suggestions.find(callback_data.token, viewer)
     if suggested is None or not isinstance(message, Message) or message.chat.id != reader:
         raise Refusal(words("suggestion-gone"))
+    view = View(neutralize_links(suggested.text), ShownContent((ShownPost(suggested.post, suggested.mark),)))
     async with context.worker.limits.hold_count(reader, reader, words, pressed=True):
-        view = View(neutralize_links(suggested.text), ShownContent((ShownPost(suggested.post, suggested.mark),)))
-        asked = await view.send(message.answer, here, context.admins)
+        pass  # who is over the limit is told so before anything is sent
+    asked = await view.send(message.answer, here, context.admins)  # outside: Telegram may make it wait for minutes
+    async with context.worker.limits.hold_count(reader, reader, words, pressed=True):
         row = _make_question(asked, reader, suggested.text, event_update.update_id, suggested.lang)
         number = await questions.queue_question(context.archive, row)
     await pressed.answer()

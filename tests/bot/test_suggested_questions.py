@@ -103,3 +103,16 @@ async def test_a_sure_answer_offers_what_its_channel_answers_next_in_private_and
         _, next_answer = await sandbox.replies(ADMIN, 2)
     assert "21:30" in next_answer["text"]
     assert len(next_answer["reply_markup"]["inline_keyboard"]) == 1  # what was just answered is not offered again
+
+
+async def test_a_press_that_telegram_makes_wait_keeps_no_other_reader_from_asking(sandbox, live):
+    async with live():
+        await sandbox.post(HARBOUR, PUBLIC)
+        reply = await wait_for_suggestion(sandbox, OTTO)
+        sandbox.faults.fail_next("sendMessage", "429", retry_after=20)
+        pressing = asyncio.create_task(sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[FERRY]))
+        assert await sandbox.until(lambda: not sandbox.faults.waiting)
+        await sandbox.say(RITA, "When is fresh mackerel sold on the quay?")
+        (answer,) = await sandbox.replies(RITA, timeout=10)
+        assert "mackerel" in answer["text"]
+        pressing.cancel()

@@ -8,10 +8,10 @@ were changed, deleted or closed meanwhile is replaced by a sentence that says so
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -66,6 +66,7 @@ class AnswerDelivery:
     asked: QuestionRow
     messages: list[DeliveryMessage]
     whole: str | None = None  # the serialized answer
+    begun: float = field(default_factory=time.monotonic)  # the question may be older, where it is asked again
 
     @property
     def is_notice(self) -> bool:
@@ -190,10 +191,10 @@ class AnswerDelivery:
 ANSWERS_JOB = "answers"  # name in the job log
 # After a failure that no question caused: the archive is busy or broken.
 FAILURE_PAUSE_SECONDS = 1.0
-# An undelivered answer is tried again after this time, later as its chat's back-off says, until it is a day old.
+# An undelivered answer is tried again after this time, later as its chat's back-off says, for a day.
 _RETRY_SECONDS = 5.0
 _WAIT_CHECK_SECONDS = 60.0  # the back-off ends early where something else arrives in the chat
-_MAX_ANSWER_AGE = timedelta(days=1)
+_MAX_TRYING_SECONDS = 86_400.0
 
 
 @dataclass(slots=True)
@@ -246,7 +247,7 @@ class Outbox:
                 with delivery.log_archive_errors():
                     await move_group(self.archive, asked.chat_id, exc.migrate_to_chat_id)
                 return False
-            if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
+            if not isinstance(exc, PERMANENT_ERRORS) and time.monotonic() - delivery.begun < _MAX_TRYING_SECONDS:
                 return False
         except Exception as exc:  # a bug; the reader could ask nothing more while the question is open
             self.job_log.record_failure(ANSWERS_JOB, exc)

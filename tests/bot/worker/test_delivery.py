@@ -149,3 +149,14 @@ async def test_an_answer_that_a_bug_keeps_from_being_sent_blocks_nobody(sandbox,
             await wait_until(lambda: execute(home, "SELECT state FROM questions") == [("failed",)])
             patched.undo()
             await say(sandbox, OTTO, QUESTIONS[1])
+
+
+async def test_an_old_question_that_is_asked_again_is_tried_for_a_day_as_well(sandbox, live, home):
+    async with live():
+        await say(sandbox, OTTO, QUESTIONS[0])
+        await settled(home, 1)
+        await asyncio.to_thread(execute, home, "UPDATE questions SET asked_at = asked_at - 3 * 86400")
+        sandbox.faults.fail_next("sendMessage", "502html", times=20)
+        await sandbox.say(OTTO, "more")
+        await settled(home, 2)
+    assert len(answers(sandbox)) == 2

@@ -365,12 +365,16 @@ async def cancel_waiting_questions(
     """Cancel a reader's waiting questions in a chat, or one and the fuller answer to it. Returns those cancelled."""
     async with archive.writing() as connection:
         rows = await connection.execute_fetchall(
-            "UPDATE questions SET state = 'failed', finished_at = ? WHERE state = 'queued' AND chat_id = ? "
-            "AND user_id = ? AND (?4 IS NULL OR id = ?4 OR mode = 'fuller' AND (bot_id, -update_id) = "
+            "UPDATE questions SET state = 'failed', answer = NULL, finished_at = ? WHERE state = 'queued' "
+            "AND chat_id = ? AND user_id = ? AND (?4 IS NULL OR id = ?4 OR mode = 'fuller' AND (bot_id, -update_id) = "
             "(SELECT bot_id, update_id FROM questions WHERE id = ?4)) RETURNING *",
             (get_unix_time(), chat_id, user_id, question_id),
         )
-        return [decode_question(row) for row in rows]
+        cancelled = [decode_question(row) for row in rows]
+        # the answer that an earlier process could not deliver
+        sql = "DELETE FROM deliveries WHERE question_id = ?"
+        await connection.executemany(sql, [(asked.id,) for asked in cancelled])
+        return cancelled
 
 
 async def set_shown_message(archive: Archive, question_id: int, message_id: int) -> None:

@@ -190,3 +190,16 @@ async def test_answers_that_cite_one_of_very_many_changed_posts_are_found_fast(a
     async with asyncio.timeout(5):
         found = await questions.list_answers_citing(archive, changed, ASKED.asked_at)
     assert [asked.message_id for asked in found] == [0]
+
+
+async def test_the_undelivered_answer_to_a_question_that_its_reader_stops_is_erased(archive):
+    """As after a start: the question waits, with what the process before could not deliver."""
+    number = await ask(archive, 1)
+    await questions.take_next_question(archive)
+    words = questions.DeliveryMessage(0, "The ferry leaves at 7:30.", "[]")
+    await questions.save_delivery(archive, number, [words], json.dumps({"cited": [[CHAT, 1, 0, ""]]}))
+    await questions.requeue_questions(archive)
+    (stopped,) = await questions.cancel_waiting_questions(archive, 5, 5)
+    assert stopped.id == number
+    assert await archive.column("SELECT text FROM deliveries") == []
+    assert await archive.column("SELECT answer FROM questions") == [None]

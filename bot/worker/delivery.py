@@ -191,6 +191,8 @@ class AnswerDelivery:
 ANSWERS_JOB = "answers"  # name in the job log
 # After a failure that no question caused: the archive is busy or broken.
 FAILURE_PAUSE_SECONDS = 1.0
+# After this time a worker turns to the next question: a group that must wait for minutes would hold up all of them.
+_LONGEST_SENDING_SECONDS = 5.0
 # An undelivered answer is tried again after this time, later as its chat's back-off says, for a day.
 _RETRY_SECONDS = 5.0
 _WAIT_CHECK_SECONDS = 60.0  # the back-off ends early where something else arrives in the chat
@@ -210,24 +212,29 @@ class Outbox:
     rights: AdminRegistry
     job_log: JobLog
     closed: Callable[[], None]
-    retries: set[asyncio.Task[None]] = field(default_factory=set)
+    deliveries: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def send(self, asked: QuestionRow, parcels: Sequence[DeliveryMessage], whole: str | None) -> None:
-        """Save an answer, send it, and close its question; `whole` is the serialized answer, None for an apology."""
+        """Save an answer, send it, and close its question; `whole` is the serialized answer, None for an apology.
+
+        What takes longer than some seconds is sent in the background.
+        """
         delivery = AnswerDelivery(self.bot, self.archive, asked, [*parcels])
         await delivery.keep(whole)
-        if not await self._try_to_send(delivery):
-            task = asyncio.create_task(self._retry(delivery))
-            self.retries.add(task)
-            task.add_done_callback(self.retries.discard)
+        task = asyncio.create_task(self._deliver(delivery))
+        self.deliveries.add(task)
+        task.add_done_callback(self.deliveries.discard)
+        _, late = await asyncio.wait([task], timeout=_LONGEST_SENDING_SECONDS)
+        if late:
+            task.add_done_callback(lambda _: self.closed())
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
         """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
         await recheck.recheck_shown_content(_load_shown_content(whole), get_question_reader(asked), self.rights)
 
     async def stop(self) -> None:
-        """Stop retrying; undelivered answers are sent after the next start."""
-        late = [*self.retries]
+        """Stop sending; undelivered answers are sent after the next start."""
+        late = [*self.deliveries]
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
@@ -280,15 +287,17 @@ class Outbox:
         with checking(recheck.ShownContent(), question_id=asked.id):
             return await delivery.send()
 
-    async def _retry(self, delivery: AnswerDelivery) -> None:
-        """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""
+    async def _deliver(self, delivery: AnswerDelivery) -> None:
+        """Try until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""
+        if await self._try_to_send(delivery):
+            return
         backoff = session.get_backoff(self.bot)
         with session.send_in_background():
             while True:
                 wait = backoff.get_wait(delivery.asked.chat_id)
                 await asyncio.sleep(min(max(wait, _RETRY_SECONDS), _WAIT_CHECK_SECONDS))
                 if not backoff.get_wait(delivery.asked.chat_id) and await self._try_to_send(delivery):
-                    return self.closed()
+                    return
 
 
 async def retry_until_saved(save: Callable[[], Awaitable[object]], job_log: JobLog) -> None:

@@ -11,6 +11,7 @@ from bot.worker import question_worker
 from rag_core.storage import posts, readers
 from rag_core.types import PostKey
 
+BUSY = -1009998
 QUESTIONS = [
     "When does the ferry to Owl Island leave?",
     "Where is fresh mackerel sold?",
@@ -160,3 +161,20 @@ async def test_an_old_question_that_is_asked_again_is_tried_for_a_day_as_well(sa
         await sandbox.say(OTTO, "more")
         await settled(home, 2)
     assert len(answers(sandbox)) == 2
+
+
+async def test_a_group_that_must_wait_keeps_no_other_reader_from_an_answer(sandbox, live, home):
+    """As many members ask there as there are workers."""
+    members = range(600, 600 + question_worker._WORKER_COUNT)
+    for member in members:
+        sandbox.world.add_person(member, f"Member {member}", lang="en")
+    sandbox.world.add_group(BUSY, "Busy", members=[*members])
+    await query_archive(home, lambda archive: readers.bind_channel(archive, BUSY, HARBOUR))
+    async with live():
+        sandbox.faults.fail_next("sendMessage", "429", retry_after=30)
+        for member in members:
+            await sandbox.say(member, f"/ask@citegram_bot {QUESTIONS[0]}", chat_id=BUSY)
+        await wait_until(lambda: len(execute(home, "SELECT * FROM deliveries")) == len(members))
+        await sandbox.say(RITA, QUESTIONS[1])
+        (reply,) = await sandbox.replies(RITA, timeout=15)
+    assert "mackerel" in reply["text"]

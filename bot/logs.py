@@ -247,6 +247,8 @@ def set_up_logging(verbose: bool) -> None:
     set_log_format("plain")
     # It logs each request to a Qdrant server with its address, which may hold a password.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    # Of each retry it says "stamina.retry_scheduled" alone, which tells nobody what failed; who retries does.
+    logging.getLogger("stamina").setLevel(logging.ERROR)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_filter)
 

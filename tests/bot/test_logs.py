@@ -37,6 +37,11 @@ def log_of(texts=False, structured=False):
         root.removeHandler(handler)
 
 
+def test_a_library_that_retries_says_nothing_that_explains_nothing():
+    logs.set_up_logging(verbose=False)
+    assert not logging.getLogger("stamina").isEnabledFor(logging.WARNING)
+
+
 @pytest.mark.parametrize("texts", [False, True])
 async def test_texts_of_readers_are_in_the_log_only_where_that_is_switched_on(sandbox, live, ask, texts):
     with log_of(texts=texts) as written:

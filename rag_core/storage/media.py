@@ -56,11 +56,12 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], *
                 await _forget_file(connection, post)
             continue
         rows = await connection.execute_fetchall(
-            "SELECT file, state FROM media WHERE chat_id = ? AND message_id = ?", post.key
+            "SELECT file, state, locator FROM media WHERE chat_id = ? AND message_id = ?", post.key
         )
-        for held, state in rows:
+        for held, state, locator in rows:
             same_source = held.partition(":")[0] == file.id.partition(":")[0]
-            if held == file.id and state != "failed":
+            # of one that waits in a folder that was moved, the new place counts
+            if held == file.id and (state == "read" or (state == "waiting" and locator == file.locator)):
                 break
             if held != file.id and state == "read" and not same_source:
                 break  # the same file by another way, as far as can be known

@@ -66,6 +66,13 @@ async def test_saving_the_post_again_changes_nothing_and_reads_nothing_again(arc
     assert await media.take_next_file(archive, ALL_KINDS) is None
 
 
+async def test_a_file_that_waits_in_a_moved_folder_is_read_where_it_is_now(archive):
+    old, new = (MediaFile(PICTURE, "path:9:photos/1.jpg", f"/{where}/photos/1.jpg", 9) for where in ("old", "new"))
+    await posts.save_posts(archive, [with_file(old)], source="import")
+    await posts.save_posts(archive, [with_file(new)], source="import")
+    assert (await take(archive)).file.locator == "/new/photos/1.jpg"
+
+
 async def test_a_new_caption_keeps_the_text_of_the_picture(archive):
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     await media.save_media_text(archive, await take(archive), b"digest", WORDS)

@@ -94,7 +94,7 @@ class MediaReader:
         """Read the next file, if any; whether there was one. Raises ArchiveUnavailable."""
         if await media.is_media_paused(self._archive):
             return False
-        waiting = await media.take_next_file(self._archive, await self._kinds())
+        waiting = await media.take_next_file(self._archive, await self._kinds(), bot="bot" in self._sources)
         if waiting is None:
             return False
         file = waiting.file

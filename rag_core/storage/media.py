@@ -121,14 +121,18 @@ async def _keep_version(connection: aiosqlite.Connection, key: PostKey) -> None:
         await connection.execute("UPDATE posts SET version = version + 1 WHERE chat_id = ? AND message_id = ?", key)
 
 
-async def take_next_file(archive: Archive, kinds: Collection[str]) -> WaitingFile | None:
-    """The next file of these kinds: of live posts first, then of the newest; None where none is to be read now."""
-    now = get_unix_time()
+async def take_next_file(archive: Archive, kinds: Collection[str], *, bot: bool = True) -> WaitingFile | None:
+    """The next file of these kinds: of live posts first, then of the newest; None where none is to be read now.
+
+    Without a `bot` those are left that only the bot itself can fetch.
+    """
+    now, reachable = get_unix_time(), "" if bot else "AND m.file NOT LIKE 'bot:%' "
 
     def read(connection: sqlite3.Connection) -> WaitingFile | None:
         found = []
         for kind in kinds:  # each from the index, without sorting all that wait
-            sql = f"SELECT m.* {_READABLE} AND m.kind = ? AND m.next_try <= ? ORDER BY m.live DESC, m.date DESC LIMIT 1"
+            due = f"{_READABLE} {reachable}AND m.kind = ? AND m.next_try <= ?"
+            sql = f"SELECT m.* {due} ORDER BY m.live DESC, m.date DESC LIMIT 1"
             found += connection.execute(sql, (kind, now)).fetchall()
         if not found:
             return None

@@ -44,6 +44,17 @@ def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(citegram, ho
     assert str(kept[0]) in out
 
 
+def test_a_file_that_only_the_bot_can_fetch_waits_for_it(citegram, home):
+    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+        archive.execute(
+            "INSERT INTO media (chat_id, message_id, kind, file, locator, file_name, size, seconds, date, live) "
+            "SELECT chat_id, message_id, 'document', 'bot:AQAD', 'file-id', 'prices.txt', 9, 0, date, 1 "
+            "FROM posts LIMIT 1"
+        )
+    code, out, _ = citegram("media", "read")
+    assert (code, "1 waiting" in out, "HISTORY__API_ID" in out) == (0, True, False), out
+
+
 def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(citegram, home):
     citegram("backup")
     with closing(sqlite3.connect(home / "citegram.db")) as archive:

@@ -85,6 +85,12 @@ async def save_channel_in_transaction(
         "WHERE ?8 IS NULL OR ?8 >= named_by OR named_by > ?7 + 86400",
         (*row, get_unix_time(), to_unix_seconds(moment) if moment else None),
     )
+    if channel.username:  # Telegram gives a name to one channel: who had it before has lost it
+        await connection.execute(
+            "UPDATE channels SET username = NULL WHERE username = ?1 COLLATE NOCASE AND chat_id <> ?2 "
+            "AND named_by <= (SELECT named_by FROM channels WHERE chat_id = ?2 AND username = ?1)",
+            (channel.username, channel.chat_id),
+        )
 
 
 async def set_channel_visibility(archive: Archive, chat_id: int, visibility: Visibility) -> None:

@@ -1,7 +1,9 @@
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from rag_core.storage.channels import find_channel
-from rag_core.types import Channel
+from rag_core.storage.channels import find_channel, load_channels, save_channel_in_transaction
+from rag_core.types import Channel, Visibility
 
 KNOWN = {
     channel.chat_id: channel
@@ -43,3 +45,24 @@ KNOWN = {
 def test_a_channel_is_found_by_what_people_call_it(said, chat_id):
     channel = find_channel(said, KNOWN)
     assert (channel.chat_id if channel else None) == chat_id
+
+
+async def test_a_username_that_another_channel_took_over_names_the_old_one_no_more(archive):
+    """Telegram reports a new one with the next post; meanwhile links by the old one would open another's posts."""
+    async with archive.writing() as connection:
+        await save_channel_in_transaction(connection, Channel(-1, "Harbour", "pier", visibility=Visibility.PUBLIC))
+        await save_channel_in_transaction(connection, Channel(-2, "Pier", "Pier"))
+    known = await load_channels(archive)
+    assert (known[-1].username, known[-1].visibility, known[-2].username) == (None, Visibility.PUBLIC, "Pier")
+    assert find_channel("@pier", known) == known[-2]
+
+
+async def test_an_old_message_takes_no_username_from_another_channel(archive):
+    now = datetime.now(UTC)
+    async with archive.writing() as connection:
+        await save_channel_in_transaction(connection, Channel(-2, "Quay", "quay"), now)
+        await save_channel_in_transaction(connection, Channel(-1, "Harbour", "pier"), now)
+        for chat in (-2, -3):
+            await save_channel_in_transaction(connection, Channel(chat, "Pier", "pier"), now - timedelta(days=2))
+    known = await load_channels(archive)
+    assert (known[-1].username, known[-2].username) == ("pier", "quay")

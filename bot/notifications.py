@@ -449,9 +449,8 @@ class AnswerUpdater:
         if answer.rich and standing and answer.certainty is Certainty.PROBABLE:
             head.append(Text(words("answer-probable")))
         text = as_list(*head, *blocks, sep="\n\n")
-        # a message that the reader deleted needs no edit
         recheck = recheck_before_sending(content, reader, self._context.admins)
-        with send_to_asker(get_answer_address(asked)), recheck, send_in_background(), suppress(*PERMANENT_ERRORS):
+        with send_to_asker(get_answer_address(asked)), recheck, send_in_background():
             await self._edit_messages(asked, answer, text, words)
         self._edited_at[asked.id] = time.monotonic()
         await questions.save_noted_changes(self._archive, asked.id, changed)
@@ -465,18 +464,22 @@ class AnswerUpdater:
         else:
             votes = await questions.count_votes(self._archive, question_id=asked.id)
             buttons = keyboards.update_buttons(keyboards.build_answer_keyboard(asked, answer, words), (), votes)
+        # a message that the reader deleted needs no edit, but the others do
         if answer.rich and (rich := build_rich_message(text)):
-            await self._bot.edit_message_text(
-                chat_id=asked.chat_id, message_id=answer.messages[0], rich_message=rich, reply_markup=buttons
-            )
+            with suppress(*PERMANENT_ERRORS):
+                await self._bot.edit_message_text(
+                    chat_id=asked.chat_id, message_id=answer.messages[0], rich_message=rich, reply_markup=buttons
+                )
             return
         for number, (message_id, page) in enumerate(zip(answer.messages, pages, strict=False), 1):
-            await self._bot.edit_message_text(
-                page.text,
-                chat_id=asked.chat_id,
-                message_id=message_id,
-                entities=list(page.entities),
-                reply_markup=buttons if number == len(pages) else None,
-            )
+            with suppress(*PERMANENT_ERRORS):
+                await self._bot.edit_message_text(
+                    page.text,
+                    chat_id=asked.chat_id,
+                    message_id=message_id,
+                    entities=list(page.entities),
+                    reply_markup=buttons if number == len(pages) else None,
+                )
         for message_id in answer.messages[len(pages) :]:
-            await self._bot.delete_message(asked.chat_id, message_id)
+            with suppress(*PERMANENT_ERRORS):
+                await self._bot.delete_message(asked.chat_id, message_id)

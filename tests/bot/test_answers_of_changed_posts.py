@@ -17,10 +17,12 @@ from driver import (
     query_archive,
     say,
     say_text,
+    sent,
     wait_until_idle,
 )
 
 from bot.sandbox.state import set_chat_member
+from bot.views.format import split_pages
 from rag_core.storage import channels
 
 REGATTA = "The winter regatta of model boats begins at eleven on the frozen millpond."
@@ -178,3 +180,20 @@ async def test_a_removed_channel_leaves_the_answers_that_quote_it(sandbox, live,
         text = await wait_for_note(sandbox, reply)
         assert text == "✏️ Changed since: [1] was deleted. I took out what is no longer there."
         assert current(sandbox, other)["text"] == other["text"]
+
+
+@pytest.mark.usefixtures("soon")
+async def test_words_leave_the_messages_of_an_answer_that_are_left(sandbox, live, home, monkeypatch):
+    """An answer of several messages, of which its reader deleted the first."""
+    monkeypatch.setattr(split_pages, "__defaults__", (70,))
+    async with live():
+        number = (await sandbox.post(HARBOUR, REGATTA))["message_id"]
+        await wait_until_idle(sandbox, home)
+        await sandbox.say(OTTO, REGATTA_ASKED)
+        assert await sandbox.until(lambda: len(sent(sandbox, OTTO)) >= 3)
+        await wait_until_idle(sandbox, home)
+        first, *others = sent(sandbox, OTTO)
+        assert any("millpond" in message["text"] for message in others)
+        await sandbox.delete(OTTO, first["message_id"])
+        await sandbox.edit(HARBOUR, number, "No regatta of model boats this year.")
+        assert await sandbox.until(lambda: not any("millpond" in one["text"] for one in sent(sandbox, OTTO)), 10)

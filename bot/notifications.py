@@ -377,13 +377,16 @@ class AnswerUpdater:
         """Read which cited posts have changed; those of a channel that was removed may be purged by now."""
         due = time.monotonic() + _DEBOUNCE_SECONDS
         approved = _list_approved(await channels.load_channels(self._archive))
-        cited = await questions.list_cited_posts(self._archive, datetime.now(UTC) - _MAX_ANSWER_AGE)
-        changed = {key for key in cited if key.chat_id in self._approved - approved}
+        removed, changed = self._approved - approved, set[PostKey]()
         while changes := await posts.list_post_changes(self._archive, seq):
-            changed |= {one.key for one in changes if one.key in cited and (one.post is None or one.post.edited)}
+            known = [one for one in changes if one.key.chat_id in approved]
+            changed |= {one.key for one in known if one.post is None or one.post.edited}
             seq = changes[-1].seq
             last = max(last, seq)
-        self._due = dict.fromkeys(changed, due) | self._due
+        if changed or removed:
+            cited = await questions.list_cited_posts(self._archive, datetime.now(UTC) - _MAX_ANSWER_AGE)
+            found = [key for key in cited if key in changed or key.chat_id in removed]
+            self._due = dict.fromkeys(found, due) | self._due
         self._seq, self._approved = last, approved
 
     async def _update_answers(self, keys: Collection[PostKey] | None) -> None:

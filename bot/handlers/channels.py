@@ -334,22 +334,20 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     given = " ".join((command.args or "").split())
     await access.check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     readable = await access.get_readable_channels(context.admins, reader)
-    sets = await readers.load_channel_sets(context.archive, message.chat.id)
-    before = dict(sets)
     how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
+    change = partial(readers.change_channel_sets, context.archive, message.chat.id)
     if not given:
         lines = []
-        for name, chosen in sorted(sets.items()):
+        for name, chosen in sorted((await readers.load_channel_sets(context.archive, message.chat.id)).items()):
             titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen) if one in readable)
             lines.append(Text("• ", neutralize_links(f"{name}: {titles or words('sets-closed')}")))
         text = as_list(words("sets-title", count=len(lines)), *lines, "", how)
     elif removed := _REMOVED.fullmatch(given):
-        known = sets.pop(removed[1].casefold(), None) is not None
+        known = await change(lambda sets: sets.pop(removed[1].casefold(), None)) is not None
         text = words.rich("sets-removed" if known else "sets-unknown", name=neutralize_links(removed[1]))
     else:
-        text = _add_set(given, sets, readable, words) or how
-    if sets != before:
-        await readers.save_channel_sets(context.archive, message.chat.id, sets)
+        said = await change(lambda sets: _add_set(given, sets, readable, words))
+        text = said or how
     await View(text, ShownContent(counted=frozenset(readable))).send(message.reply, reader, context.admins)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import astuple, dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import aiosqlite
 
@@ -20,6 +20,8 @@ from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
 from rag_core.text.tokens import tokenize
 from rag_core.types import AUTO_RECIPE, Viewer
+
+T = TypeVar("T")
 
 
 async def load_choices(archive: Archive) -> dict[str, str]:
@@ -79,10 +81,19 @@ async def narrow_to_channel_set(
     return text, viewer
 
 
-async def save_channel_sets(archive: Archive, chat_id: int, sets: Mapping[str, Collection[int]]) -> None:
-    """Save the named sets of channels of a chat in place of those before."""
-    value = json.dumps({name: sorted(chosen) for name, chosen in sets.items()}, ensure_ascii=False)
-    await save_choice(archive, f"sets {chat_id}", value)
+async def change_channel_sets(archive: Archive, chat_id: int, change: Callable[[dict[str, frozenset[int]]], T]) -> T:
+    """Change the named sets of channels of a chat in one transaction, as another change may come at the same time.
+
+    Returns what `change` returned.
+    """
+    name = f"sets {chat_id}"
+    async with archive.writing() as connection:
+        rows = list(await connection.execute_fetchall("SELECT value FROM choices WHERE name = ?", (name,)))
+        sets = {key: frozenset(chosen) for key, chosen in json.loads(rows[0][0] if rows else "{}").items()}
+        result = change(sets)
+        value = json.dumps({key: sorted(chosen) for key, chosen in sets.items()}, ensure_ascii=False)
+        await connection.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ from rag_core.run import Budgets
 from rag_core.storage import channels, index_state, media, posts, readers, subscriptions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.questions import QuestionRow, finish_question, queue_question
-from rag_core.storage.readers import narrow_to_channel_set, save_channel_sets
+from rag_core.storage.readers import change_channel_sets, narrow_to_channel_set
 from rag_core.text.tokens import detect_language
 from rag_core.types import (
     PAGE,
@@ -277,7 +277,7 @@ async def opened(folder, hidden, settings):
     async with open_engine(RagSettings.model_validate(given)) as rag:
         rag.budgets = AMPLE
         await fill(rag, hidden)
-        await save_channel_sets(rag.archive, 1, {"town": [HARBOUR, *CLOSED]})
+        await change_channel_sets(rag.archive, 1, lambda sets: sets.update({"town": [HARBOUR, *CLOSED]}))
         yield rag
 
 

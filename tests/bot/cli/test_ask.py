@@ -15,7 +15,7 @@ from bot.cli.folder import open_archive
 from bot.data_folder import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
-from rag_core.storage.readers import save_channel_sets
+from rag_core.storage.readers import change_channel_sets
 from rag_core.types import Post, PostKey
 
 
@@ -172,8 +172,8 @@ async def test_beside_a_running_bot_the_verdicts_are_the_same(run, live, home):
 
 async def test_an_admins_set_of_channels_narrows_the_terminal_as_the_chat(run, live, home):
     async with open_archive(home) as archive:
-        await save_channel_sets(archive, ADMIN, {"crew": [CREW], "boats": [HARBOUR, KILN]})
-        await save_channel_sets(archive, OTTO, {"mine": [CREW]})
+        await change_channel_sets(archive, ADMIN, lambda sets: sets.update({"crew": [CREW], "boats": [HARBOUR, KILN]}))
+        await change_channel_sets(archive, OTTO, lambda sets: sets.update({"mine": [CREW]}))
 
     async def see_sets():
         assert "The posts say so" in await run(FERRY, "--set", "Boats")

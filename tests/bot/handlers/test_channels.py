@@ -31,7 +31,7 @@ from bot.views.channel_card import make_channel_token
 from bot.views.keyboards import Press
 from rag_core.storage import Archive, channel_history, channels, readers
 from rag_core.storage.channels import set_channel_visibility
-from rag_core.storage.readers import save_channel_sets
+from rag_core.storage.readers import change_channel_sets
 from rag_core.types import Channel, Visibility
 
 TROPHY = "Where did the treasurer hide the silver trophy?"
@@ -315,13 +315,15 @@ async def test_what_cannot_be_a_set_is_said_in_a_sentence(sandbox, live, home):
             told = await say_text(sandbox, OTTO, f"/sets work = {unknown}")
             assert told.startswith(f"I read no channel with this name for you: {unknown}")
         async with open_archive(home) as archive:
-            await save_channel_sets(archive, OTTO, {f"set {n}": [HARBOUR] for n in range(20)})
+            await change_channel_sets(
+                archive, OTTO, lambda sets: sets.update({f"set {n}": [HARBOUR] for n in range(20)})
+            )
         assert (await say_text(sandbox, OTTO, "/sets one more = @harbour_news")).startswith("There are 20 sets already")
 
 
 async def test_a_set_opens_no_channel(sandbox, live, home):
     async with open_archive(home) as archive:
-        await save_channel_sets(archive, OTTO, {"boats": [HARBOUR, CREW], "crew": [CREW]})
+        await change_channel_sets(archive, OTTO, lambda sets: sets.update({"boats": [HARBOUR, CREW], "crew": [CREW]}))
     async with live():
         assert "4417" not in await say_text(sandbox, OTTO, "in boats: which digits open the boathouse padlock?")
         closed = await say_text(sandbox, OTTO, "in crew: which digits open the boathouse padlock?")
@@ -342,3 +344,11 @@ async def test_a_groups_sets_are_its_admins(sandbox, live, home):
         made = await say_text(sandbox, OTTO, "/sets@citegram_bot town = @harbour_news", chat=GROUP)
         assert made.startswith("Saved: town is Harbour News")
         assert "7:30" in await say_text(sandbox, RITA, f"/ask@citegram_bot in town: {FERRY}", chat=GROUP)
+
+
+async def test_two_sets_that_are_made_at_once_are_both_kept(sandbox, live, home):
+    async with live():
+        for name in ("one", "two", "three", "four"):
+            await sandbox.say(OTTO, f"/sets {name} = @harbour_news")
+        await sandbox.replies(OTTO, 4)
+        assert (await say_text(sandbox, OTTO, "/sets")).count("•") == 4

@@ -263,7 +263,7 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox, liv
         await readers.bind_channel(archive, old, HARBOUR)
         await readers.save_choice(archive, f"memory {old}", "off")
         await readers.save_rich_chat(archive, old, rich=True)
-        await readers.save_channel_sets(archive, old, {"boats": [HARBOUR]})
+        await readers.change_channel_sets(archive, old, lambda sets: sets.update({"boats": [HARBOUR]}))
         await readers.save_chat_zone(archive, GROUP, "Europe/Madrid")  # the group is used before the bot hears of it
         async with live():
             sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})

@@ -6,8 +6,8 @@ and switch recipes on and off for everyone. Everybody in the group sees the butt
 an admin of this very group pressed, under their own name, and that the channel is one that they may bind.
 """
 
-from dataclasses import replace
 from datetime import datetime, tzinfo
+from functools import partial
 
 from aiogram import Bot, F, Router
 from aiogram.filters import CommandObject
@@ -74,7 +74,7 @@ async def _press_settings(
     if group is None or not mine or not await is_group_admin(context.admins, pressed.from_user.id, group.id):
         raise Refusal(words("group-admins-only"))
     action, number, archive = callback_data.to, callback_data.number, context.archive
-    rules = await readers.load_group_rules(archive, group.id)
+    change = partial(readers.change_group_rules, archive, group.id)
     match action:
         case "group-bind" | "group-unbind":
             offered = {one.chat_id: one for one in await _list_offered_channels(group.id, archive, words)}
@@ -86,19 +86,17 @@ async def _press_settings(
             else:
                 await readers.bind_channel(archive, group.id, channel.chat_id, own=True)
         case "group-cited":
-            rules = replace(rules, cited_only=bool(number))
+            await change(cited_only=bool(number))
         case "group-admins":
-            rules = replace(rules, admins_ask=bool(number))
+            await change(admins_ask=bool(number))
         case "group-alone":
-            rules = replace(rules, asker_only=bool(number))
+            await change(asker_only=bool(number))
+            await publish_group_menu(bot, group.id, hide_questions=bool(number))
         case "group-lang":
-            rules = replace(rules, lang=_LANGUAGE_CHOICES[number % len(_LANGUAGE_CHOICES)])
+            chosen = _LANGUAGE_CHOICES[number % len(_LANGUAGE_CHOICES)]
+            await change(lang=chosen)
             spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
-            words = get_translator(rules.lang or spoken)  # the following sentences are in the chosen language
-    if action in ("group-cited", "group-admins", "group-alone", "group-lang"):
-        await readers.save_group_rules(archive, group.id, rules)
-    if action == "group-alone":
-        await publish_group_menu(bot, group.id, hide_questions=rules.asker_only)
+            words = get_translator(chosen or spoken)  # the following sentences are in the chosen language
     if action in ("group-channels", "group-bind", "group-unbind"):
         view = await _render_channel_choices(group.id, number, archive, words)
     else:

@@ -175,9 +175,12 @@ async def load_group_rules(archive: Archive, group_id: int) -> GroupRules:
     return decode_row(GroupRules, rows[0]) if rows else GroupRules()
 
 
-async def save_group_rules(archive: Archive, group_id: int, rules: GroupRules) -> None:
-    """Save the rules of a group in place of earlier ones."""
-    await archive.save_rows("group_rules", [{"group_id": group_id, **encode_row(rules)}])
+async def change_group_rules(archive: Archive, group_id: int, **changed: bool | str) -> None:
+    """Change rules of a group, named as in `GroupRules`; others may be changed at the same time."""
+    columns, values = ", ".join(changed), ", ".join("?" * len(changed))
+    renewed = ", ".join(f"{column} = excluded.{column}" for column in changed)
+    sql = f"INSERT INTO group_rules (group_id, {columns}) VALUES (?, {values}) ON CONFLICT DO UPDATE SET {renewed}"
+    await archive.execute(sql, (group_id, *changed.values()))
 
 
 async def move_group(archive: Archive, old: int, new: int) -> None:

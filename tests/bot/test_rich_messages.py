@@ -126,8 +126,7 @@ async def test_a_long_answer_stays_one_rich_message_and_is_three_plain_ones(
 
 @pytest.mark.parametrize("kind", [None, "404", "400"])
 async def test_what_the_asker_alone_is_sent_is_rich_too_and_plain_where_that_is_refused(sandbox, live, rich_home, kind):
-    rules = readers.GroupRules(asker_only=True)
-    await query_archive(rich_home, lambda archive: readers.save_group_rules(archive, GROUP, rules))
+    await query_archive(rich_home, lambda archive: readers.change_group_rules(archive, GROUP, asker_only=True))
     set_chat_member(sandbox.world, GROUP, sandbox.world.bot.id, "administrator", by=OTTO)
     if kind:
         sandbox.faults.fail_next("sendRichMessage", kind)

@@ -175,7 +175,7 @@ async def test_a_member_checks_a_message_and_turns_pages_without_others(sandbox,
 async def test_who_writes_as_the_group_is_answered_before_all(sandbox, live, say, home):
     """Telegram does not say who it is, so nobody can be told alone."""
     async with open_archive(home) as archive:
-        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+        await readers.change_group_rules(archive, GROUP, asker_only=True)
     hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
     command = {"type": "bot_command", "offset": 0, "length": len(ASK)}
     anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
@@ -268,7 +268,7 @@ async def test_what_cannot_be_delivered_to_one_is_not_said_to_all(sandbox, live,
 async def test_what_a_press_asks_for_is_an_answer_to_the_press(sandbox, with_menu, say, home):
     sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
     async with open_archive(home) as archive:
-        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+        await readers.change_group_rules(archive, GROUP, asker_only=True)
     async with with_menu():
         await menu_is_set(sandbox)
         hide_all_commands(sandbox)
@@ -286,7 +286,7 @@ async def test_what_a_press_asks_for_is_an_answer_to_the_press(sandbox, with_men
 async def test_an_answer_that_only_the_asker_may_see_is_never_public(sandbox, live, say, home, started):
     sandbox.world.ephemeral, sandbox.world.people[RITA].started = False, started
     async with open_archive(home) as archive:
-        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+        await readers.change_group_rules(archive, GROUP, asker_only=True)
     async with live():
         await say(RITA, f"{ASK} {FERRY}")
         await say(RITA, f"@citegram_bot {PADLOCK}")
@@ -338,7 +338,7 @@ async def test_the_answer_without_a_model_comes_at_once_and_a_later_one_replaces
     sandbox, with_menu, home, model, edits
 ):
     async with open_archive(home) as archive:
-        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+        await readers.change_group_rules(archive, GROUP, asker_only=True)
     hide_all_commands(sandbox)
     if edits != "accepted":
         sandbox.world.edit_seconds = -1
@@ -470,7 +470,7 @@ async def test_a_notice_to_one_member_is_not_taken_for_a_message_that_all_see(sa
 @pytest.mark.parametrize("kind", ["drop", "lost"])
 async def test_an_answer_in_private_whose_arrival_is_unknown_comes_again(sandbox, live, say, home, kind):
     async with open_archive(home) as archive:
-        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+        await readers.change_group_rules(archive, GROUP, asker_only=True)
     sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
     sandbox.world.people[RITA].started = True
     sandbox.faults.fail_next("sendMessage", kind)
@@ -528,7 +528,7 @@ async def test_what_one_member_cannot_be_sent_in_rich_form_changes_nothing_for_t
     sandbox, with_menu, home, model
 ):
     async with open_archive(home) as archive:
-        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+        await readers.change_group_rules(archive, GROUP, asker_only=True)
         await readers.save_rich_chat(archive, GROUP, rich=True)
     sandbox.world.edit_seconds = -1
     sandbox.world.people[RITA].started = False

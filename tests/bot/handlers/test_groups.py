@@ -1,5 +1,6 @@
 """/settings and /bind in a group: checked at every press, and true of every answer after it."""
 
+import asyncio
 from functools import partial
 
 import pytest
@@ -99,7 +100,7 @@ async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox, l
 
 async def test_an_anonymous_admin_is_nobody(sandbox, live, archive):
     await readers.bind_channel(archive, GROUP, HARBOUR)
-    await readers.save_group_rules(archive, GROUP, GroupRules(admins_ask=True))
+    await readers.change_group_rules(archive, GROUP, admins_ask=True)
     hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
     behind_the_group = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
     async with live():
@@ -166,11 +167,11 @@ async def test_where_only_admins_ask_others_are_told_so(sandbox, live, home):
 
 async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(sandbox, live, archive, monkeypatch):
     await readers.bind_channel(archive, GROUP, HARBOUR)
-    await readers.save_group_rules(archive, GROUP, GroupRules(cited_only=True))
+    await readers.change_group_rules(archive, GROUP, cited_only=True)
     async with live():
         monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
         strict = (await said(sandbox, OTTO, ASK))["text"]
-        await readers.save_group_rules(archive, GROUP, GroupRules())
+        await readers.change_group_rules(archive, GROUP, cited_only=False)
         free = (await said(sandbox, OTTO, ASK))["text"]
     assert strict.startswith("I found no clear answer.")
     assert "Harbour News" in strict  # what came nearest
@@ -363,3 +364,13 @@ async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox, live, home, 
         assert recipes_of(home) == ["direct"]
         assert "This is switched off at the moment" in (await say(sandbox, OTTO, "/mode"))["text"]
         await pressed(sandbox, ADMIN, asked, "Switch on for everyone: Thorough", "Switch off for everyone: Thorough")
+
+
+async def test_two_settings_that_are_changed_at_once_are_both_kept(sandbox, live, home):
+    async with live():
+        await sandbox.say(OTTO, "/settings@citegram_bot", chat_id=GROUP)  # who made the group
+        (shown,) = await sandbox.replies(GROUP)
+        place = OTTO, GROUP, get_message_key(shown)
+        changes = ("group-cited", "group-admins", "group-alone")
+        await asyncio.gather(*(sandbox.press(*place, Press(to=one, number=1).pack()) for one in changes))
+    assert execute(home, "SELECT cited_only, admins_ask, asker_only FROM group_rules") == [(1, 1, 1)]

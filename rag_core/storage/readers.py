@@ -189,11 +189,10 @@ async def move_group(archive: Archive, old: int, new: int) -> None:
     What was chosen there already stays.
     """
     async with archive.writing() as connection:
-        for table in ("watches", "digests"):
-            await connection.execute(f"UPDATE OR REPLACE {table} SET chat_id = ? WHERE chat_id = ?", (new, old))
-        for table in ("bindings", "group_rules"):
-            await connection.execute(f"UPDATE OR IGNORE {table} SET group_id = ? WHERE group_id = ?", (new, old))
-            await connection.execute(f"DELETE FROM {table} WHERE group_id = ?", (old,))
+        await connection.execute("UPDATE watches SET chat_id = ?, blocked_at = NULL WHERE chat_id = ?", (new, old))
+        for table, column in (("digests", "chat_id"), ("bindings", "group_id"), ("group_rules", "group_id")):
+            await connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {column} = ?", (new, old))
+            await connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (old,))
         for name in ("zone", "rich", "sets", "memory"):
             sql = "UPDATE OR IGNORE choices SET name = ? WHERE name = ?"
             await connection.execute(sql, (f"{name} {new}", f"{name} {old}"))

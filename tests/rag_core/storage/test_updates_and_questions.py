@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from stored_updates import save_updates
 
-from rag_core.storage import questions, raw_updates
+from rag_core.storage import questions, raw_updates, readers, subscriptions
 from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.raw_updates import RawUpdate, encode_update
 from rag_core.types import PostKey
@@ -203,3 +203,20 @@ async def test_the_undelivered_answer_to_a_question_that_its_reader_stops_is_era
     assert stopped.id == number
     assert await archive.column("SELECT text FROM deliveries") == []
     assert await archive.column("SELECT answer FROM questions") == [None]
+
+
+async def test_the_digest_that_a_group_chose_after_its_move_stays(archive):
+    moment = datetime.fromtimestamp(0, UTC)
+    for chat, hour in ((CHAT, 9), (OTHER, 18)):
+        plan = subscriptions.DigestPlan(chat, OTTO, False, 1, hour, None, "en", moment, moment)
+        await subscriptions.save_digest_plan(archive, plan)
+    await readers.move_group(archive, CHAT, OTHER)
+    assert await archive.column("SELECT hour FROM digests") == [18]
+
+
+async def test_the_watches_of_a_group_go_on_after_its_move(archive):
+    """The bot may hear that it is no member of the old group before it hears of the new one."""
+    await subscriptions.add_watch(archive, subscriptions.NewWatch(OTTO, CHAT, False, "walrus", "walrus"))
+    await subscriptions.mark_chat_blocked(archive, CHAT, blocked=True)
+    await readers.move_group(archive, CHAT, OTHER)
+    assert [row["chat_id"] for row in await subscriptions.list_watch_rows(archive)] == [OTHER]

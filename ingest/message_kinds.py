@@ -10,6 +10,7 @@ tdesktop's export_output_json.cpp.
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
@@ -378,9 +379,9 @@ def find_exported_file(message: Mapping[str, Any], kind: MessageKind, folder: Pa
         file = (folder / path).resolve()
         if not file.is_relative_to(folder.resolve()) or not file.is_file():
             return None
-        size = file.stat().st_size
-        return MediaFile(read_as, f"path:{size}:{path}", str(file), size, seconds)  # also where the folder is moved
-    except (OSError, ValueError):  # a name that no file can have
+        locator, size = os.fsencode(file).decode(), file.stat().st_size
+        return MediaFile(read_as, f"path:{size}:{path}", locator, size, seconds)  # also where the folder is moved
+    except (OSError, ValueError):  # a name that no file can have, or a folder's that is no text to the archive
         return None
 
 

@@ -1,5 +1,7 @@
 """Which files of messages are read, live, exported and from the history; and the preview of a linked page."""
 
+import os
+
 import pytest
 from fake_mtproto_server import CHANNEL, CHAT_ID, START, make_message, serve
 from telethon import TelegramClient, functions, types
@@ -77,6 +79,13 @@ def test_no_file_outside_the_export_is_read(tmp_path, path):
     (tmp_path / "secret.txt").write_text("secret")
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
     assert exported(folder, file=path) is None
+
+
+def test_the_posts_of_a_folder_whose_name_is_no_text_come_in_without_their_files(tmp_path):
+    folder = tmp_path / os.fsdecode(b"export\xff")
+    folder.mkdir()
+    (folder / "list.txt").write_text("Чай 55")
+    assert exported(folder, file="list.txt") is None
 
 
 PAGE_PREVIEW = types.WebPage(

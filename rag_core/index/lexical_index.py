@@ -15,6 +15,7 @@ import copy
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -168,6 +169,9 @@ class PassageTable:
 INDEX_READ_ERRORS = (OSError, ValueError, LookupError, TypeError, ArithmeticError, MemoryError, RuntimeError)
 
 
+_INDEX_FOLDER_PATTERN = re.compile(r"\d+-[0-9a-f]{8}")  # watermark and random hex digits
+
+
 def get_lexical_folder(data: Path) -> Path:
     """Folder of the saved lexical index in a data folder."""
     return data / "lexical"
@@ -202,8 +206,11 @@ def write_index_files(
         except OSError:
             shutil.rmtree(fresh, ignore_errors=True)  # on a full disk a partial index must not take space
             raise
-        # Remove the folders of older indexes; one that cannot be removed does no harm
+        # Remove the folders of older indexes; one that cannot be removed does no harm. Nothing else is ours: `folder`
+        # may be a link to a place that holds more.
         for old in folder.iterdir():
+            if not _INDEX_FOLDER_PATTERN.fullmatch(old.name):
+                continue
             if old.is_symlink():
                 old.unlink(missing_ok=True)
             elif old.is_dir() and old != fresh:

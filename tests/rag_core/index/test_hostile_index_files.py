@@ -146,10 +146,24 @@ def test_links_in_an_index_are_not_followed_when_it_is_removed(tmp_path):
     other.mkdir()
     (other / "kept").write_text("kept")
     saved(folder)
-    (folder / "link").symlink_to(other)
+    (folder / "7-0123abcd").symlink_to(other)
     saved(folder)
-    assert not (folder / "link").exists()
+    assert not (folder / "7-0123abcd").exists()
     assert (other / "kept").exists()
+
+
+def test_what_is_beside_the_index_where_its_folder_is_a_link_is_left_alone(tmp_path):
+    """Whoever moves the index to another disk may link to a folder that holds everything else, too."""
+    folder, disk = tmp_path / "lexical", tmp_path / "disk"
+    (disk / "photos").mkdir(parents=True)
+    (disk / "photos" / "kept").write_text("kept")
+    (disk / "current").symlink_to(disk / "photos")
+    folder.symlink_to(disk)
+    for _ in range(2):
+        saved(folder)
+    assert (disk / "photos" / "kept").exists()
+    assert (disk / "current").is_symlink()
+    assert len([place for place in disk.iterdir() if place.is_dir()]) == 3  # photos, the link to it, one index
 
 
 NOTES = {

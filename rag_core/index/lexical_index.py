@@ -179,7 +179,7 @@ def get_lexical_folder(data: Path) -> Path:
 
 def translate_write_errors() -> AbstractContextManager[None]:
     """Translate OSErrors while an index is written into IndexUnavailable."""
-    reason = "The index cannot be written to disk ({said}): free some space."
+    reason = "The index cannot be written to disk ({said}): free some space, or make its folder yours."
     return translate_errors(IndexUnavailable, OSError, say=reason, code="index-not-written")
 
 

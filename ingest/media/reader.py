@@ -28,6 +28,7 @@ MAX_FILE_BYTES = 200 * 2**20  # of Telegram's own server 20 MB can be had, of an
 _MAX_TRIES = 3  # of a file that the worker did not survive, or that could not be fetched
 _RETRY_SECONDS = 300  # before the second try; it doubles
 _WORKER_IDLE_SECONDS = 60.0  # then its memory is returned, that of a speech model too
+_FOLDER_PREFIX = ".reading-"  # a name that nobody gives to a folder of their own, such as a copy of data/media
 _SECONDS_BY_KIND = {PICTURE: 90.0, DOCUMENT: 180.0, VOICE: 60.0}
 _SECONDS_PER_VOICE_SECOND, _MAX_VOICE_SECONDS = 3.0, 1800
 
@@ -124,7 +125,7 @@ class MediaReader:
             raise UnreadableMedia("no_source")
         if waiting.file.size > MAX_FILE_BYTES:
             raise UnreadableMedia("too_large")
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="media-", dir=self._archive.folder))
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=_FOLDER_PREFIX, dir=self._archive.folder))
         try:
             path = await source.fetch(waiting, folder)
             digest = await asyncio.to_thread(_hash_file, path)
@@ -167,6 +168,6 @@ def _hash_file(path: Path) -> bytes:
 
 def remove_left_folders(folder: Path) -> None:
     """Remove what a killed reader left in the data folder."""
-    for left in folder.glob("media-*"):
+    for left in folder.glob(f"{_FOLDER_PREFIX}*"):
         with suppress(OSError):
             shutil.rmtree(left)

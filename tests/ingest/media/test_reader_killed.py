@@ -93,6 +93,13 @@ async def test_every_file_is_read_once_after_many_kills(tmp_path):
             text = f"Прайс\n\nБулка номер {n}: {n + 40} рублей\nПечём по {n % 28 + 1}-м числам"
             assert (post.text, post.version) == (text, 1)
         assert not await archive.value("SELECT count(*) FROM post_versions")
-        assert not list((tmp_path / "data").glob("media-*"))
+        assert not list((tmp_path / "data").glob(".reading-*"))
     finally:
         await archive.close()
+
+
+def test_a_copy_that_the_owner_made_of_kept_files_is_no_leftover(tmp_path):
+    for name in ("media-2024", ".reading-x1y2z3"):
+        (tmp_path / name).mkdir()
+    remove_left_folders(tmp_path)
+    assert [place.name for place in tmp_path.iterdir()] == ["media-2024"]

@@ -20,7 +20,7 @@ from bot.data_folder import open_lock_file, take_lock
 from bot.sandbox.messages import Json
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER, Membership, SuggestedQuestion
-from bot.settings import Settings, WebhookSettings, is_desktop
+from bot.settings import HistorySettings, Settings, WebhookSettings, is_desktop
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions
 from rag_core.engine import open_engine
@@ -68,11 +68,9 @@ async def open_demo_sandbox(settings: Settings, *ports: int) -> AsyncIterator[tu
     try:
         bot = {"token": SecretStr(sandbox.token), "admins": tuple(_ADMINS), "api": sandbox.url, "proxy": SecretStr("")}
         bot |= {} if "timezone" in settings.bot.model_fields_set else {"timezone": _SAMPLE_ZONE}
-        # The webhook's address and port belong to the real bot, not to the demo's.
-        yield (
-            sandbox,
-            settings.model_copy(update={"bot": settings.bot.model_copy(update=bot), "webhook": WebhookSettings()}),
-        )
+        # The webhook's address and port, and the history of Telegram itself, belong to the real bot.
+        real: dict[str, object] = {"webhook": WebhookSettings(), "history": HistorySettings()}
+        yield sandbox, settings.model_copy(update=real | {"bot": settings.bot.model_copy(update=bot)})
     finally:
         await sandbox.stop()
 

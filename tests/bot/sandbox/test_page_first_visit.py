@@ -14,7 +14,7 @@ from page_faults import note_faults, playwright_api
 
 from bot.cli.demo import open_demo_sandbox
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
-from bot.settings import Settings
+from bot.settings import HistorySettings, Settings
 from rag_core.types import PostKey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -55,6 +55,13 @@ async def demo(prepared, tmp_path, monkeypatch):
     settings = build_settings(shutil.copytree(prepared, tmp_path / "data"))
     async with open_demo_sandbox(settings, 0) as (sandbox, given), running_bot(given, sandbox.observed):
         yield sandbox
+
+
+async def test_a_demo_asks_telegram_for_no_history(prepared):
+    """Its token is no real one; HISTORY__API_ID of the owner's bot may stand in the same .env."""
+    settings = build_settings(prepared).model_copy(update={"history": HistorySettings(api_id=1, api_hash="x")})
+    async with open_demo_sandbox(settings, 0) as (_, given):
+        assert given.history == HistorySettings()
 
 
 def find_posts(row):

@@ -316,6 +316,10 @@ class Question:
     chat: int = 0
     thread: int | None = None
 
+    def localize(self, moment: datetime) -> datetime:
+        """The moment in the asker's time zone, in which its day is told."""
+        return moment.astimezone(self.asked_at.tzinfo)
+
 
 class Kind(StrEnum):
     """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.

@@ -410,7 +410,7 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
         found = (_find_conflicting_quote(sentence, asked, passage, weight, question.lang) for passage in others)
         if other := max(filter(None, found), key=lambda citation: citation.date, default=None):  # the newest
             first = max(citation.date for citation in sentence.citations)
-            intro = format_conflict(first, other.date, question.lang)
+            intro = format_conflict(question.localize(first), question.localize(other.date), question.lang)
             framed = Sentence(f"{intro} {other.quote}", (other,))
             rest = [later for later in draft.sentences[place + 1 :] if not later.quotes([other])]
             # it replaces the last sentence: no more sentences than the settings allow, and always both sides

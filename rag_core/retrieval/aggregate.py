@@ -53,7 +53,7 @@ from rag_core.types import (
 from rag_core.writing.extract import quote_piece, quote_span, select_best_pieces
 from rag_core.writing.phrases import (
     MAX_FRAMED_QUOTE_LENGTH,
-    format_day,
+    format_dated_line,
     format_mention,
     format_post_count,
     format_post_date,
@@ -89,7 +89,7 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
     sentences = []
     for key in sorted(originals.values(), key=lambda one: stored[one].date, reverse=True)[:_MAX_DATED_POSTS]:
         quote = quote_span(stored[key], spans[key][1])
-        day = format_post_date(stored[key].date, question.lang)
+        day = format_post_date(question.localize(stored[key].date), question.lang)
         sentences.append(replace(quote, text=f"{day} {quote.text}"))
     return Draft(tuple(sentences), 1.0) if sentences else None
 
@@ -247,7 +247,9 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind in {Kind.HOW_MANY, Kind.TIMELINE}:
         return await _count_mentions(question, places, words, rag, dated=plan.kind is Kind.TIMELINE)
     for shown in await _quote_mentions(question, places[:1], words, rag):
-        phrase = format_mention(shown.citations[0].date, question.lang, first=plan.kind is Kind.FIRST)
+        phrase = format_mention(
+            question.localize(shown.citations[0].date), question.lang, first=plan.kind is Kind.FIRST
+        )
         return Draft((replace(shown, text=f"{phrase} {shown.text}"),), 1.0)
     return None
 
@@ -281,13 +283,16 @@ async def _count_mentions(
     ends = await fetch_passages(rag.archive, [places[0], places[-1]])
     if not shown or len(ends) < len({places[0].key, places[-1].key}):  # deleted meanwhile
         return None
-    dates = [passage.date for passage in ends.values()]
+    dates = [question.localize(passage.date) for passage in ends.values()]
     wording = _restore_wording(question.text, words)
     count = format_post_count(len(places), (min(dates), max(dates)), question.lang, wording)
     if len(count) > MAX_SENTENCE_LENGTH:
         return None
     total = Sentence(count, tuple(s.citations[0] for s in shown))
-    lines = (Sentence(f"{format_day(s.citations[0].date, question.lang)}: {s.text}", s.citations) for s in shown)
+    lines = (
+        Sentence(format_dated_line(question.localize(s.citations[0].date), s.text, question.lang), s.citations)
+        for s in shown
+    )
     return Draft((total, *lines) if dated else (total,), 1.0)
 
 

@@ -258,7 +258,9 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     if places:
         bounded = plan.since is not None and plan.until is not None
         passages = await fetch_passages(rag.archive, choose_posts(places, bounded=bounded))
-        ends = [one.date for one in (await fetch_passages(rag.archive, [places[0], places[-1]])).values()]
+        ends = [
+            question.localize(one.date) for one in (await fetch_passages(rag.archive, [places[0], places[-1]])).values()
+        ]
         lines = fit_dated_lines(await _quote_openings([*passages.values()], question, rag), question)
         if not lines or not ends:
             return Draft()
@@ -274,7 +276,7 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     earlier = (await asyncio.to_thread(rag.lexical.all_of, before))[: -_MAX_READ_POSTS - 1 : -1]
     passages = await fetch_passages(rag.archive, earlier)
     for quote in (await _quote_openings([*passages.values()], question, rag))[:1]:
-        phrase = format_last_post_before(quote.citations[0].date, question.lang)
+        phrase = format_last_post_before(question.localize(quote.citations[0].date), question.lang)
         return Draft((replace(quote, text=f"{phrase} {quote.text}"),), 1.0)
     return Draft()
 
@@ -341,9 +343,7 @@ def fit_dated_lines(quotes: Sequence[Sentence], question: Question) -> tuple[Sen
     lines: list[Sentence] = []
     room = MAX_ANSWER_LENGTH - _MAX_COUNT_LENGTH
     for quote in [one for one in quotes if says_something(one.text)][:MAX_LINES]:
-        cut = "" if quote.text[-1] in ".!?…)»\"'" or quote.text[-1] not in ",;:—–-" else "…"
-        shown = f"{quote.text.rstrip(' ,;:—–-')}{cut}" if cut else quote.text
-        text = format_dated_line(quote.citations[0].date, shown, question.lang)
+        text = format_dated_line(question.localize(quote.citations[0].date), quote.text, question.lang)
         if len(text) > room:
             break
         room -= len(text)

@@ -419,7 +419,7 @@ async def answer_claim(question: Question, plan: Plan, rag: Engine, run: Run) ->
     sentences = [Sentence(format_yes_or_no(first.quote, question.lang, holds=holds), (first,))]
     if verdict.contested:
         other = _shorten_quote(verdict.citations[0])
-        intro = format_conflict(first.date, other.date, question.lang)
+        intro = format_conflict(question.localize(first.date), question.localize(other.date), question.lang)
         sentences.append(Sentence(f"{intro} {other.quote}", (other,)))
     # of 30 claims 22 were answered rightly and 3 the opposite: never sure
     return Draft(tuple(sentences), max(verdict.likely, 1 - verdict.likely), certainty=Certainty.PROBABLE)

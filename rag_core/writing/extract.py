@@ -304,7 +304,7 @@ def quote_span(of: Passage | Post, span: TextSpan) -> Sentence:
     )
 
 
-def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:
+def quote_earlier_piece(ranked: RankedPieces, question: Question) -> Sentence | None:
     """Quote the piece that the first supersedes, in one line that says that it is earlier.
 
     None where there is none, or where it says the same.
@@ -316,7 +316,9 @@ def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:
     if before and before <= extract_values(ranked.pieces[0].text):
         return None
     sentence = quote_piece(piece)
-    return replace(sentence, text=f"{format_earlier(piece.source.passage.date, lang)} {sentence.text}")
+    return replace(
+        sentence, text=f"{format_earlier(question.localize(piece.source.passage.date), question.lang)} {sentence.text}"
+    )
 
 
 _MAX_SERIES_LINES = 5  # values of a series that are shown
@@ -366,7 +368,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         lines: list[Sentence] = []
         for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]:
             line = quote_piece(piece)
-            text = format_dated_line(line.citations[0].date, line.text, question.lang)
+            text = format_dated_line(question.localize(line.citations[0].date), line.text, question.lang)
             if lines and sum(len(one.text) for one in lines) + len(text) > MAX_ANSWER_LENGTH:
                 break
             lines.append(replace(line, text=text))
@@ -378,10 +380,10 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     sentences = [replace(quote_piece(piece), further=n > 0 and not listed) for n, piece in enumerate(pieces)]
     if dated or (sure and is_outdated_plan(best, question.asked_at)):  # else the view adds the days of the posts
         sentences = [
-            replace(one, text=f"{format_post_date(one.citations[0].date, question.lang)} {one.text}")
+            replace(one, text=f"{format_post_date(question.localize(one.citations[0].date), question.lang)} {one.text}")
             for one in sentences
         ]
-    if not dated and (earlier := quote_earlier_piece(ranked, question.lang)):
+    if not dated and (earlier := quote_earlier_piece(ranked, question)):
         first, *rest = sentences
         sentences = [first, earlier]
         for one in rest:

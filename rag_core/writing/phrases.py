@@ -9,6 +9,7 @@ from datetime import datetime
 from babel import Locale
 from babel.dates import format_date
 
+_OPEN_ENDS = " ,;:—–-"
 MAX_FRAMED_QUOTE_LENGTH = 240  # characters: the quote and the phrase before it stay short enough together
 
 _POST_PLURALS = {
@@ -23,8 +24,10 @@ def format_day(moment: datetime, lang: str) -> str:
 
 
 def format_dated_line(moment: datetime, quote: str, lang: str) -> str:
-    """Line of a digest: the day of a post, and a quote in one line."""
-    return f"{format_day(moment, lang)}: {' '.join(quote.split())}"
+    """Line of a digest: the day of a post, and a quote in one line; one cut within a sentence ends with an ellipsis."""
+    line = " ".join(quote.split())
+    shown = f"{line.rstrip(_OPEN_ENDS)}…" if line.endswith(tuple(_OPEN_ENDS)) else line
+    return f"{format_day(moment, lang)}: {shown}"
 
 
 def format_mention(moment: datetime, lang: str, *, first: bool) -> str:

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -42,6 +42,23 @@ async def test_mentions_are_dated_and_counted(library, text, start, cited):
     draft = await told(library, text)
     assert said(draft).startswith(start)
     assert cited is None or numbers(draft) == cited
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("timeline of the mackerel", "3 March 2025: "),
+        ("When was the mackerel first mentioned?", "First mentioned on 3 March 2025: "),
+        ("How many posts mention the mackerel?", "1 post with the word “mackerel”: 3 March 2025."),
+        ("when did you post about mackerel?", "Posted on 3 March 2025: "),
+        ("what was posted on 3 March 2025?", "3 March 2025: "),
+    ],
+)
+async def test_days_are_those_of_the_asker(library, text, day):
+    question = library.question(text)
+    question = replace(question, asked_at=question.asked_at.astimezone(timezone(timedelta(hours=12))))
+    draft = await answer_by_aggregation(question, plan_by_rules(question), library.rag)
+    assert any(sentence.text.startswith(day) for sentence in draft.sentences), draft.sentences
 
 
 async def test_news_about_something_are_dated_lines_newest_first(library):

@@ -10,7 +10,7 @@ from rag_core.context.evidence import find_repeated_lines, is_boilerplate
 from rag_core.dates import parse_period
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, build_text_key
-from rag_core.types import Evidence, Passage, PostKey, Source
+from rag_core.types import Evidence, Passage, PostKey, Question, Source, Viewer
 from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces, select_best_pieces
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -108,7 +108,7 @@ def ranked(question, found):
 
 def test_the_newest_value_of_a_series_is_first_and_the_one_before_is_earlier():
     pieces = ranked("Сколько стоит буханка ржаного хлеба?", evidence(*PRICES, days=(300, 0, 400)))
-    earlier = quote_earlier_piece(pieces, "ru")
+    earlier = quote_earlier_piece(pieces, Question("", "ru", DAY, Viewer(1, frozenset())))
     assert pieces.pieces[0].text == PRICES[0]
     assert pieces.is_contested
     assert earlier.text == f"Раньше, 1 марта 2025: {PRICES[1]}"

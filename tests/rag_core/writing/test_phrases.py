@@ -5,6 +5,7 @@ import pytest
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.writing.phrases import (
     MAX_FRAMED_QUOTE_LENGTH,
+    format_dated_line,
     format_day,
     format_mention,
     format_post_count,
@@ -17,6 +18,12 @@ MAY = datetime(2025, 5, 9, tzinfo=UTC)
 
 def test_a_day_in_words():
     assert [format_day(MARCH, lang) for lang in ("ru", "en")] == ["3 марта 2025", "3 March 2025"]
+
+
+def test_a_dated_line_that_was_cut_within_a_sentence_ends_with_an_ellipsis():
+    assert format_dated_line(MARCH, "And we build Tawny,\n", "en") == "3 March 2025: And we build Tawny…"
+    assert format_dated_line(MARCH, "Марта пекла:", "ru") == "3 марта 2025: Марта пекла…"
+    assert format_dated_line(MARCH, "We build it.", "en") == "3 March 2025: We build it."
 
 
 @pytest.mark.parametrize("lang", ["ru", "en"])

@@ -59,7 +59,7 @@ _PRONOUN_PATTERN = re.compile(
 # Expletive "it" and "there", which refer to nothing: "is it true that", "how long does it take", "is there a ferry"
 _EXPLETIVE_PATTERN = re.compile(
     r"\b(?:(?:is|was|will|does|did|would|can)\s+it\s+(?:be\s+)?(?:true|possible|necessary|right|correct|legal|worth|safe|take|"
-    r"took|cost\s+to|rain|snow)|it\s+(?:is|was)\s+(?:true|possible|necessary)|(?:is|are|was|were|be|been|will|has|have)\s+there|"
+    r"took|cost\s+to|rain|snow)|it\s+(?:is|was)\s+(?:true|possible|necessary)|it\s+(?:rain|snow)(?:s|ed)\b|(?:is|are|was|were|be|been|will|has|have)\s+there|"
     r"there\s+(?:is|are|was|were|be|been|will|has|have)|they\s+(?:\w+\s+)?(?:write|wrote|say|said|post|posted|report|reported|publish|"
     r"published|mention|mentioned|talk|talked)|"
     r"они\s+(?:\w+\s+)?(?:писали|пишут|написали|сообщали|сообщают|сообщили|говорили|говорят|публиковали|упоминали)|это\s+правда|правда\s+ли\s+это(?=\s+что)|что\s+это\s+за|(?:как|что)\s+там)\b"
@@ -239,6 +239,7 @@ def _split_time(text: str, now: datetime) -> tuple[str, str]:
 
 
 _ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
+_ENDS_WITH_ABOUT = re.compile(r"\b(?:о|об|про)\s+$")
 _ASKS_FOR_NAME_PATTERN = re.compile(r"\b(?:who|whom|where|which|what|кто|кого|кем|кому|где|куда|как\w{2,3})\b")
 _DEFINITION_PATTERN = re.compile(
     r"^(?:кто так(?:ой|ая|ие)|что такое|(?:расскажи\w*|что известно|что пишут|что писали)(?: мне)? (?:о|об|про)|"
@@ -272,7 +273,7 @@ def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime
     if pronoun := _find_pronoun(rest):
         rewritten, clear = _replace_pronoun(rest, pronoun, question, turns[-1].entities, now)
     elif _TELL_MORE_PATTERN.match(fold_case(rest)):
-        rewritten = f"{rest}: {extract_subject(question, now)}"
+        rewritten, clear = f"{rest}: {extract_subject(question, now)}", False
     else:
         rewritten = _carry_over_subject(rest, question, now)
     rewritten = rewritten[:_MAX_FOLLOWUP_LENGTH].strip(_EDGE_CHARACTERS)
@@ -299,6 +300,7 @@ def _replace_pronoun(
     antecedent, aside, spoken = subject, "", word in _NOMINATIVE_PRONOUNS
     if definition := _DEFINITION_PATTERN.match(low):
         antecedent = question[definition.start("name") : definition.end("name")].strip()
+        spoken = spoken and not _ENDS_WITH_ABOUT.search(low[: definition.start("name")])  # "о мостике": another case
     elif fresh and (pronoun["person"] or pronoun["place"]) and _ASKS_FOR_NAME_PATTERN.search(low):
         antecedent, aside = fresh[0], subject
     elif detect_language(subject) != detect_language(rest) and not find_question_names(question):

@@ -11,6 +11,7 @@ from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 SETS = Path(__file__).parents[2] / "data" / "answer_remarks"
 
 REMARKS = {
+    AnswerRemark.COMPLAINT: "ты ошибся|Нет, вы ошиблись!|неверный ответ|you got that wrong|No, you got it all wrong.",
     AnswerRemark.SOURCES: "источник?|а откуда инфа|где это написано|source?|where did you get that|got a link?",
     AnswerRemark.SURE: "точно?|ты уверен|не верю|are you sure?|really?|thats wrong, check again",
     AnswerRemark.WHEN: "еще актуально?|когда это написали|how old is this info|still valid?|Актуально? А то опоздаю.",

@@ -178,7 +178,10 @@ def test_a_thing_takes_the_place_of_the_one_before_and_all_else_stands_beside_it
 @pytest.mark.parametrize(
     ("before", "text", "spoken"),
     [("How much is the kit?", "and the arm?", True), ("When does bus 27 leave?", "how often does it go?", False),
-     ("Сколько стоит вход?", "а детям?", False), ("Кто такой Рыжик?", "сколько ему лет?", False)],
+     ("Сколько стоит вход?", "а детям?", False), ("Кто такой Рыжик?", "сколько ему лет?", False),
+     ("Кто такой Рыжик?", "где он живёт?", True), ("Расскажи о мостике", "почему он горбатый?", False),
+     ("Is Owl Hill being sold?", "more", False), ("Что с ёлкой во дворе?", "подробнее", False),
+     ("When is the next night?", "and if it rains?", False)],
 )  # fmt: skip
 def test_only_a_sentence_that_a_person_would_say_is_shown(before, text, spoken):
     assert rewrite_by_rules(text, [ConversationTurn(before)], NOW).spoken == spoken

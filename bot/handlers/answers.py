@@ -359,6 +359,8 @@ async def _on_remark(
         view = View(Text(shown.words("rephrase-hint")))
     elif remark is AnswerRemark.WHOLE:
         view = await _render_whole_posts(given, viewer, archive, shown)
+    elif remark is AnswerRemark.SHORTER and len(given.sentences) == 1:
+        view = View(Text(shown.words("shorter-none")))
     elif remark is AnswerRemark.SHORTER:
         view = await shorten_answer(asked, viewer, archive, shown) or View(Text(shown.words("answer-changed")))
     elif lang:

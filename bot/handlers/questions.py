@@ -191,7 +191,7 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
         await start_new_conversation(ConversationKey(message.chat.id, get_reader_id(message), talk), context.rag)
     context.suggestions.forget_offered(get_reader_id(message))
     remembers = await is_memory_enabled(message.chat.id, context.rag)
-    await respond(message, words("talk-new" if remembers else "talk-off"))
+    await respond(message, words("talk-off" if not remembers else "talk-on" if wanted else "talk-new"))
 
 
 @router.message(middlewares.ChatCommand("stop"))

@@ -4,6 +4,7 @@ In a group its admins decide what is watched, and when its digest comes.
 """
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from aiogram import Bot, Router
@@ -46,7 +47,7 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
         if not await subscriptions.set_quiet_hours(context.archive, message.chat.id, quiet):
             text = words.rich("watches-none", example=example)
     elif len(given) > _MAX_LENGTH or not parse_watch(query).terms:
-        text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"))
+        text = words.rich("watch-how", example=example, quiet=Code(f"/watch {words('watch-quiet-example')}"))
     elif await subscriptions.add_watch(
         context.archive,
         subscriptions.NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
@@ -132,10 +133,13 @@ async def _on_digest(
             words("digest-off" if await subscriptions.delete_digest_plan(archive, chat) else "digest-none")
         )
         return
-    if wanted == "now":
+    readable = await access.get_readable_channels(context.admins, reader)
+    rest, named = split_channels(wanted.rest, readable) if wanted else (given, None)
+    if wanted and wanted.hour is None and not rest.strip():
         asked = plan or subscriptions.DigestPlan(
             chat, reader.user_id, reader.private, _NOW_DAYS, _NOW_HOUR, None, words.lang, now, now
         )
+        asked = replace(asked, channels=named) if named else asked
         until = now + timedelta(seconds=1)  # posts have whole seconds: those of this one are new as well
         if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), until):
             viewer = await access.build_viewer(context.admins, reader)
@@ -146,22 +150,22 @@ async def _on_digest(
             text = Text(access.describe_shortfalls(asked_of, words) or nothing)
             await View(text, ShownContent(counted=asked_of.channels)).send(message.answer, reader, context.admins)
         return
-    if wanted:
-        readable = await access.get_readable_channels(context.admins, reader)
-        rest, named = split_channels(wanted.rest, readable)
-        if not rest.strip():
-            due = compute_next_due(now.astimezone(zone), wanted.hour, 1)
-            since = due - timedelta(days=wanted.days)
-            plan = subscriptions.DigestPlan(
-                chat, reader.user_id, reader.private, wanted.days, wanted.hour, named, words.lang, since, due
-            )
-            await subscriptions.save_digest_plan(archive, plan)
-            await message.answer(_describe_digest(plan, words, zone))
-            return
+    if wanted and wanted.hour is not None and not rest.strip():
+        due = compute_next_due(now.astimezone(zone), wanted.hour, 1)
+        since = due - timedelta(days=wanted.days)
+        plan = subscriptions.DigestPlan(
+            chat, reader.user_id, reader.private, wanted.days, wanted.hour, named, words.lang, since, due
+        )
+        await subscriptions.save_digest_plan(archive, plan)
+        await message.answer(_describe_digest(plan, words, zone))
+        return
     # how the command is used, and when the next digest is due
     state = _describe_digest(plan, words, zone) if plan else words("digest-none")
-    daily, at_once, off = Code(words("digest-example")), Code("/digest now"), Code("/digest off")
-    await message.answer(**words.rich("digest-how", state=state, daily=daily, now=at_once, off=off).as_kwargs())
+    daily, at_once, channel, off = (
+        Code(words("digest-example", what=what)) for what in ("daily", "now", "channel", "off")
+    )
+    how = words.rich("digest-how", state=state, daily=daily, now=at_once, channel=channel, off=off)
+    await message.answer(**how.as_kwargs())
 
 
 def _describe_digest(plan: subscriptions.DigestPlan, words: Translator, zone: tzinfo) -> str:

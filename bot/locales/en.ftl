@@ -755,7 +755,7 @@ answer-not-member = This is for members of this group.
 sources-none = This answer quotes no post: the posts do not say it outright.
 sources-counted = I counted this over all the posts that I read for you.
 remark-sure = My answer stands on these posts. Whether they are right I cannot know.
-remark-unsure = No, I am not sure: these posts only come nearest to your question.
+remark-unsure = No, I am not quite sure: this is what comes nearest to your question.
 remark-changed = Not any more: a post behind my answer was changed, deleted or closed since.
 remark-when = { $count ->
     [1] This answer is from a post of { $date }.
@@ -770,7 +770,8 @@ complaint-contact = To reach a person: { $contact }
 complaint-nobody = No contact is set here. The owner sees how often answers get 👎.
 other-none = I have no other post for this question. Try asking it in other words.
 quotes-language = Quotes stay in the language of their posts.
-shorter-note = This is the first sentence. The whole answer is above.
+shorter-note = This is only the beginning. The whole answer is above.
+shorter-none = The answer is one quote: it does not get shorter.
 deeper-begins = { $count ->
     [one] Looking deeper: up to { $count } sentence this time.
    *[other] Looking deeper: up to { $count } sentences this time.
@@ -1106,6 +1107,7 @@ suggestion-gone = This question is out of date. Just write your own.
 ## talks
 chat-hint = Just ask. { "/new" } starts a new conversation, { "/quit" } or Ctrl-D ends.
 talk-new = New conversation. I have forgotten the earlier questions.
+talk-on = From now on I remember earlier questions here.
 talk-off = I do not remember earlier questions here. To change that: { "/new on" }
 talk-unknown = /new starts a new conversation. /new off and /new on set whether I remember earlier questions here.
 talk-not-yours = Only admins can change whether I remember earlier questions here.
@@ -1184,7 +1186,7 @@ sets-title = { $count ->
     [one] { $count } set of channels:
    *[other] { $count } sets of channels:
 }
-sets-how = To make one: { $example }. To ask only its channels: { $asked }. To remove it, put a minus in front.
+sets-how = To make one: { $example }. To remove it, put a minus in front. To ask only its channels: { $asked }
 sets-example = work = @first_channel, Second channel
 sets-asked = in work: what is new?
 sets-asked-in = in { $name }: what is new?
@@ -1202,6 +1204,7 @@ forget-modes = how I answer you (/mode)
 ## Watches: being told of new posts
 
 watch-how = Tell me what to look out for: { $example }. I write when a new post has these words. { $quiet } keeps me silent at night, /watches shows the list.
+watch-quiet-example = quiet 22-8
 watch-example = ferry ticket under 500
 watch-added = I will write when a new post is about: { $text }. Your list: /watches
 watch-full = You have { $count } watches already. Stop one first: /watches
@@ -1271,8 +1274,13 @@ about-read = { $count ->
 
 ## Digests
 
-digest-how = { $state } Try { $daily }, { $now } or { $off }; name a @channel to hear of it alone.
-digest-example = /digest daily 9
+digest-how = { $state } Try { $daily }, { $now } or { $off }. One channel alone: { $channel }.
+digest-example = { $what ->
+    [daily] /digest daily 9
+    [now] /digest now
+    [channel] /digest now @channel
+   *[off] /digest off
+}
 digest-none = No digest is planned.
 digest-off = No more digests.
 digest-on = { $days ->

@@ -22,7 +22,6 @@ from bot.views.text import (
     cut_lines,
     format_author,
     format_day_and_edit,
-    format_moment,
     join_lines,
     strip_control_characters,
 )
@@ -188,11 +187,10 @@ def _render_verdict(
     if for_it:
         yield _render_quotes(for_it, found, posts, shown)
         key = verdict.earliest
-        if key and key in posts and verdict.sources >= 1:  # independent ones, and the first of them
-            author, when = (
-                answer.link_username(key, found.channels.get(key.chat_id), words),
-                format_moment(posts[key].date, shown),
-            )
+        # independent ones, and the first of them; of one post its quote says it all
+        if key and key in posts and verdict.sources >= 1 and [key] != [one.post for one in for_it]:
+            author = answer.link_username(key, found.channels.get(key.chat_id), words)
+            when = words.date(posts[key].date, shown.zone)
             yield words.rich("verify-sources", count=verdict.sources, first=author, when=when)
     if against:
         if for_it:

@@ -161,7 +161,7 @@ def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo
     text = " ".join(strip_control_characters(source["words"]).split())
     if len(text) > _MAX_EXCERPT_LENGTH:
         text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
-    more = [f"“{text}”"] if text else []
+    more = [words("search-quoted", text=text)] if text else []
     more += map(strip_control_characters, source.get("addresses", "").split("\n"))
     place = f", {format_media_place(source['file'], int(source['place'] or 0), words)}" if "file" in source else ""
     return "\n    ".join((f"{source['link']}  {who}, {date}{place}".lstrip(), *filter(None, more)))
@@ -202,9 +202,9 @@ def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: Rende
         if verdict["citations"]:
             yield words("verify-before")
     yield from _format_quote_lines(verdict["citations"], context)
-    if first := verdict["earliest"]:
-        moment = datetime.fromisoformat(first["date"])
-        when = format_moment(moment, context)
+    first = verdict["earliest"]
+    if first and [first["link"]] != [one["link"] for one in verdict["citations"]]:  # else the quote says it all
+        when = words.date(datetime.fromisoformat(first["date"]), context.zone)
         yield words("verify-sources", count=verdict["sources"], first=first["link"], when=when)
     others = [quote for quote in verdict["against"] if not later or quote["link"] != later["link"]]
     if others and verdict["citations"]:
@@ -215,7 +215,7 @@ def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: Rende
 def _format_quote_lines(quotes: list[dict[str, str]], context: RenderContext) -> Iterator[str]:
     for quote in quotes:
         date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, context)
-        yield f"  “{strip_control_characters(quote['quote'])}”"
+        yield f"  {context.words('search-quoted', text=strip_control_characters(quote['quote']))}"
         yield f"  {quote['link']}  {strip_control_characters(quote['title'])}, {date}"
 
 

@@ -68,19 +68,21 @@ _DEFAULT_HOUR = 9
 
 
 class DigestSchedule(NamedTuple):
-    """Schedule of digests: every `days` days at `hour`; `rest` is what is written after it, such as channels."""
+    """Schedule of digests: every `days` days at `hour`, or one at once where this is None; `rest`: such as channels."""
 
     days: int
-    hour: int
+    hour: int | None
     rest: str
 
 
-def parse_digest_command(text: str) -> DigestSchedule | Literal["off", "now"] | None:
-    """Parse "daily 9 @channel", "now" or "off"; None for another text."""
+def parse_digest_command(text: str) -> DigestSchedule | Literal["off"] | None:
+    """Parse "daily 9 @channel", "now @channel", "off" or a channel alone, which asks for one now; else None."""
+    text = " ".join(sorted(text.split(), key=lambda word: word.startswith("@")))  # channels may also stand before
     if text.lower() in _OFF_WORDS:
         return "off"
-    if text.lower() in _NOW_WORDS:
-        return "now"
+    first, _, rest = text.partition(" ")
+    if first.lower() in _NOW_WORDS or first.startswith("@"):
+        return DigestSchedule(0, None, text if first.startswith("@") else rest)
     found = _SCHEDULE.match(text)
     hour = int(found[2] or _DEFAULT_HOUR) if found else 24
     return DigestSchedule(_PERIODS[found[1].lower()], hour, text[found.end() :]) if found and hour < 24 else None

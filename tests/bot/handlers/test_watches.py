@@ -218,6 +218,9 @@ async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(sa
         assert "https://t.me/harbour_news/" in repr(reply["entities"])
         whole = await say_text(sandbox, ADMIN, "/digest now")
         assert "boathouse key" in whole
+        for named in ("/digest now @harbour_news", "/digest @harbour_news", "/digest @harbour_news now"):
+            alone = await say_text(sandbox, ADMIN, named)
+            assert WALRUS in alone and "boathouse key" not in alone
         assert "2 channels" in whole.partition(FAIR)[2]
 
 

@@ -96,6 +96,12 @@ COMMANDS = {
 }  # fmt: skip
 
 
+def _is_command_of_chat(name: str) -> bool:
+    from bot.views.format import BOT_COMMANDS  # with aiogram, which takes a second
+
+    return name in BOT_COMMANDS
+
+
 class CommandParser(argparse.ArgumentParser):
     """Argument parser that suggests the nearest command, option or value for a misspelt one."""
 
@@ -106,8 +112,12 @@ class CommandParser(argparse.ArgumentParser):
             near = difflib.get_close_matches(wrong, self.list_words(), 1)
             if wrong.partition("=")[0] in self._option_string_actions:
                 message = f"put {wrong} before the command: citegram {wrong} …"
+            elif message.startswith("argument COMMAND:") and _is_command_of_chat(wrong):
+                message = f"there is no {wrong} on the terminal: send /{wrong} to the bot"
             elif near and near[0] != wrong:  # an option of another command is spelt rightly
                 message = f"there is no {wrong}; did you mean {near[0]}?"
+            elif message.startswith("argument COMMAND:"):
+                message = f"there is no {wrong}: citegram --help lists the commands"
         super().error(message)
 
     def set_examples(self, examples: Sequence[str]) -> None:

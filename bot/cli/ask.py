@@ -278,7 +278,9 @@ async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         print(dump_json({"since": since.isoformat(), "until": until.isoformat(), "lines": found}))
     elif found:
-        print("\n\n".join(f"{one['shown']}\n  {one['channel']} · {one['url']}" for one in found))
+        days = [get_translator("en").date(line.post.date, settings.bot.zone) for line in lines]
+        places = [f"{one['url']}  {one['channel']}, {day}" for one, day in zip(found, days, strict=True)]
+        print("\n\n".join(f"{one['shown']}\n  {place}" for one, place in zip(found, places, strict=True)))
     elif last := max((span.last for span in spans), default=None):
         day, days = get_translator("en").date(last, settings.bot.zone), max((until - last).days + 7, 2 * args.days)
         print(f"Nothing new in this time. The last post is of {day}: try --days {days}.", file=sys.stderr)

@@ -221,7 +221,8 @@ def render_digest(
     for line in lines:
         channel, post = channels[line.post.key.chat_id], line.post
         link = answer.link_author(post.key, channel, post.origin, words)
-        tail = [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
+        tail = [f" · {words.date(post.date, shown.zone)}"] if first != last else []
+        tail += [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
         tail += [f" · {words('digest-related', count=len(line.related))}"] if line.related else []
         sign = "⚠️ " if line.changed else "• "
         heading = [style_text(Heading, line.heading), "\n"] if line.heading else []

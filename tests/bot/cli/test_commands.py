@@ -74,6 +74,19 @@ def test_a_misspelt_word_is_answered_with_the_nearest_one(citegram, words, meant
     assert (said.code, said.err.strip().endswith(f"did you mean {meant}?")) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("stats", "there is no stats on the terminal: send /stats to the bot"),
+        ("unanswered", "there is no unanswered on the terminal: send /unanswered to the bot"),
+        ("frobnicate", "there is no frobnicate: citegram --help lists the commands"),
+    ],
+)
+def test_a_command_of_the_chat_or_of_nowhere_is_told_from_a_misspelt_one(citegram, word, answer):
+    said = citegram(word)
+    assert (said.code, said.err.strip().endswith(answer)) == (2, True)
+
+
 @pytest.mark.parametrize("words", [["ask", "x", "--data", "data"], ["models", "list", "-v"]])
 def test_an_option_of_all_commands_is_to_be_put_before_the_command(citegram, words):
     said = citegram(*words)
@@ -385,7 +398,8 @@ def test_a_digest_of_quiet_days_names_the_last_post_and_a_number_of_days_that_ha
         r"^Nothing new in this time\. The last post is of \d+ \w+ 20\d\d: try --days (\d+)\.$",
         asked("digest", "--days", 30).err,
     )
-    assert "https://t.me/owl_hill/" in asked("digest", "--days", told[1]).out
+    lines = asked("digest", "--days", told[1]).out
+    assert re.search(r"^  https://t\.me/owl_hill/\d+  \S.*, \d+ \w+ 20\d\d$", lines, re.M)
     assert "https://t.me/owl_hill/" in asked("digest", "--days", 10**12).out
 
 

@@ -213,8 +213,9 @@ async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(sa
         await fill(sandbox, home)
         reply = await say(sandbox, OTTO, "/digest now")
         first, second = reply["text"].split("\n\n")[1:]
-        assert first == f"• {WALRUS}\nHarbour News · 2 channels"
-        assert second == f"⚠️ {FAIR}\nПечь и глина"  # not "2 channels": nobody learns of the other
+        day = get_translator("en").date(datetime.now(UTC), UTC)
+        assert first == f"• {WALRUS}\nHarbour News · {day} · 2 channels"
+        assert second == f"⚠️ {FAIR}\nПечь и глина · {day}"  # not "2 channels": nobody learns of the other
         assert "https://t.me/harbour_news/" in repr(reply["entities"])
         whole = await say_text(sandbox, ADMIN, "/digest now")
         assert "boathouse key" in whole

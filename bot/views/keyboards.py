@@ -15,6 +15,7 @@ from aiogram import F, types
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.filters.callback_data import CallbackData, CallbackQueryFilter
 from aiogram.utils.formatting import Text
+from pydantic import Field
 
 from bot.i18n import Translator
 from bot.stored_answer import CitedSpan, StoredAnswer
@@ -38,7 +39,7 @@ class Press(CallbackData, prefix="b"):
 
     to: str
     token: str = ""
-    number: int = 0
+    number: int = Field(0, ge=-(2**63), lt=2**63)  # what the archive can compare; another is an unknown button
 
 
 def on_press(*to: str) -> CallbackQueryFilter:

@@ -28,7 +28,8 @@ ACTIONS = (*keyboards.ANSWER_ACTIONS, *"""
 def made_up(now):
     """Well-formed data that no button ever had."""
     fields = (("a", OTTO), ("0123456789abcdef", HARBOUR), (str(now), now), (str(now), 0))
-    return [keyboards.Press(to=to, token=a, number=b).pack() for to in ACTIONS for a, b in fields]
+    packed = [keyboards.Press(to=to, token=a, number=b).pack() for to in ACTIONS for a, b in fields]
+    return packed + [f"b:{to}:a:{10**20}" for to in ACTIONS]  # more than 64 bits
 
 
 def bent(data):

@@ -345,7 +345,8 @@ async def take_out_missing(
     missing = {PostKey(row[0], row[1]): row[2] for row in rows}
     sure = [key for key, since in missing.items() if few or (since is not None and since <= before)]
     deleted = await mark_posts_deleted(archive, sure, how=DELETED_HOW)
-    rest = {key: since for key, since in missing.items() if key not in set(sure)}
+    taken = set(sure)
+    rest = {key: since for key, since in missing.items() if key not in taken}
     await archive.execute_many(
         "INSERT INTO post_looks (chat_id, message_id, looked_at, missing_since) VALUES (?1, ?2, ?3, ?3) "
         "ON CONFLICT DO UPDATE SET looked_at = ?3, missing_since = coalesce(missing_since, ?3)",

@@ -261,7 +261,10 @@ def _read_text(path: Path) -> Iterator[MediaText]:
 def _read_csv(path: Path) -> Iterator[MediaText]:
     text = _decode(path)
     delimiter = max(",;\t", key=text[:10_000].count)
-    yield _join_lines(label_rows(csv.reader(text.splitlines(), delimiter=delimiter)))
+    try:
+        yield _join_lines(label_rows(csv.reader(text.splitlines(keepends=True), delimiter=delimiter)))
+    except csv.Error:  # a quote that never ends takes all that follows into one cell
+        yield _join_lines(text.splitlines())
 
 
 def _decode(path: Path) -> str:

@@ -129,6 +129,14 @@ def test_text_in_any_usual_encoding_is_read(encoding, tmp_path):
     assert read_lines(tmp_path / "a.csv") == TABLE_LINES
 
 
+@pytest.mark.parametrize("rows", [20, 9000])
+def test_a_quote_that_never_ends_hides_no_rows(tmp_path, rows):
+    lines = ["name;price", '"Чай;55', *(f"Булка номер {n};{n}" for n in range(rows))]
+    (tmp_path / "a.csv").write_text("\n".join(lines), "utf-8")
+    said = " ".join(read_lines(tmp_path / "a.csv"))
+    assert "Булка номер 7;7 Булка номер 8;8 Булка номер 9;9" in said
+
+
 def test_what_is_too_long_is_cut_and_says_so(tmp_path):
     (tmp_path / "a.txt").write_text("Строка журнала с числом 17.\n" * 200_000)
     (one,) = read_document(tmp_path / "a.txt", "a.txt")

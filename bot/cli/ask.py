@@ -282,8 +282,8 @@ async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
         places = [f"{one['url']}  {one['channel']}, {day}" for one, day in zip(found, days, strict=True)]
         print("\n\n".join(f"{one['shown']}\n  {place}" for one, place in zip(found, places, strict=True)))
     elif last := max((span.last for span in spans), default=None):
-        day, days = get_translator("en").date(last, settings.bot.zone), max((until - last).days + 7, 2 * args.days)
-        print(f"Nothing new in this time. The last post is of {day}: try --days {days}.", file=sys.stderr)
+        day, more = get_translator("en").date(last, settings.bot.zone), max((until - last).days + 7, 2 * args.days)
+        print(f"Nothing new in this time. The last post is of {day}: try --days {more}.", file=sys.stderr)
     else:
         print("There are no posts yet: load a channel's history (citegram import result.json).", file=sys.stderr)
     return 0

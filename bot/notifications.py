@@ -417,23 +417,18 @@ class AnswerUpdater:
 
     async def _update_answer(self, asked: questions.AnsweredQuestion, answer: stored_answer.StoredAnswer) -> None:
         """Edit an answer where words that it cites are gone, if its message does not say so yet."""
+        known = await channels.load_channels(self._archive)
+        approved = _list_approved(known)
+        if not (await self._find_changes(asked, answer, Viewer(asked.user_id, approved), approved))[2]:
+            return  # before Telegram is asked what this reader may read
         reader = access.get_question_reader(asked)
         viewer = await access.build_viewer(self._context.admins, reader)
         if any(viewer.may_miss(one.key.chat_id) for one in answer.cited):
             raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
-        known = await channels.load_channels(self._archive)
-        approved = _list_approved(known)
-        # a removed channel is open to nobody: its words are taken out for whoever has them
-        cited = [one for one in answer.cited if one.key.chat_id in viewer.channels or one.key.chat_id not in approved]
-        now = await stored_answer.compare_with_posts(answer, viewer, self._archive)
-        stored, stands, content = now.stored, now.holds, collect_content_of_posts(now.stored.values())
-        lost = {place.key for place in answer.quotes if not stands(place)}
-        changed = {(*one.key, one.key not in stored) for one in cited if one.key in lost or one.key not in stored}
-        # the notes of a rich answer show more than the quotes
-        noted = now.texts.items() if answer.rich and asked.kind != "verify" else ()
-        edited = any(text != stored[key].text for key, text in noted)
-        if changed <= answer.noted and not edited:
+        now, changed, untold = await self._find_changes(asked, answer, viewer, approved)
+        if not untold:
             return
+        stored, stands, content = now.stored, now.holds, collect_content_of_posts(now.stored.values())
         words = await get_answer_translator(asked, self._archive)
         shown = RenderContext(words, await self._context.load_zone(asked.chat_id), group=not asked.private)
         if asked.kind == "verify":
@@ -457,6 +452,25 @@ class AnswerUpdater:
             await self._edit_messages(asked, answer, text, words)
         self._edited_at[asked.id] = time.monotonic()
         await questions.save_noted_changes(self._archive, asked.id, changed)
+
+    async def _find_changes(
+        self,
+        asked: questions.AnsweredQuestion,
+        answer: stored_answer.StoredAnswer,
+        viewer: Viewer,
+        approved: Collection[int],
+    ) -> tuple[stored_answer.StandingAnswer, set[tuple[int, int, bool]], bool]:
+        """Find the changes of the posts that this viewer may read, and whether the message does not tell of one."""
+        # a removed channel is open to nobody: its words are taken out for whoever has them
+        cited = [one for one in answer.cited if one.key.chat_id in viewer.channels or one.key.chat_id not in approved]
+        now = await stored_answer.compare_with_posts(answer, viewer, self._archive)
+        lost = {place.key for place in answer.quotes if not now.holds(place)}
+        gone = {one.key for one in cited} - now.stored.keys()
+        changed = {(*one.key, one.key in gone) for one in cited if one.key in lost | gone}
+        # the notes of a rich answer show more than the quotes
+        noted = now.texts.items() if answer.rich and asked.kind != "verify" else ()
+        edited = any(text != now.stored[key].text for key, text in noted)
+        return now, changed, edited or not changed <= answer.noted
 
     async def _edit_messages(
         self, asked: questions.AnsweredQuestion, answer: stored_answer.StoredAnswer, text: Text, words: Translator

@@ -23,7 +23,8 @@ from driver import (
 
 from bot.sandbox.state import set_chat_member
 from bot.views.format import split_pages
-from rag_core.storage import channels
+from rag_core.storage import channels, posts
+from rag_core.types import PostKey
 
 REGATTA = "The winter regatta of model boats begins at eleven on the frozen millpond."
 REGATTA_ASKED = "When does the winter regatta of model boats begin?"
@@ -197,3 +198,19 @@ async def test_words_leave_the_messages_of_an_answer_that_are_left(sandbox, live
         await sandbox.delete(OTTO, first["message_id"])
         await sandbox.edit(HARBOUR, number, "No regatta of model boats this year.")
         assert await sandbox.until(lambda: not any("millpond" in one["text"] for one in sent(sandbox, OTTO)), 10)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_start_asks_telegram_of_no_reader_whose_answers_still_hold(sandbox, live, home):
+    """Of thousands of readers that would take minutes."""
+    async with live():
+        await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, RITA)
+        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+    await query_archive(
+        home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, number)], how="admin")
+    )
+    sandbox.transcript.clear()
+    async with live():
+        await wait_for_note(sandbox, reply)
+        looked = [line["params"]["user_id"] for line in sandbox.transcript if line["method"] == "getChatMember"]
+    assert set(looked) == {str(OTTO)}

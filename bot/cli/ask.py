@@ -278,8 +278,8 @@ async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         print(dump_json({"since": since.isoformat(), "until": until.isoformat(), "lines": found}))
     elif found:
-        days = [get_translator("en").date(line.post.date, settings.bot.zone) for line in lines]
-        places = [f"{one['url']}  {one['channel']}, {day}" for one, day in zip(found, days, strict=True)]
+        dates = [get_translator("en").date(line.post.date, settings.bot.zone) for line in lines]
+        places = [f"{one['url']}  {one['channel']}, {date}" for one, date in zip(found, dates, strict=True)]
         print("\n\n".join(f"{one['shown']}\n  {place}" for one, place in zip(found, places, strict=True)))
     elif last := max((span.last for span in spans), default=None):
         day, more = get_translator("en").date(last, settings.bot.zone), max((until - last).days + 7, 2 * args.days)

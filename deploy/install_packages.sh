@@ -14,7 +14,7 @@ for ((seconds = 1; ; seconds++)); do
   if grep -q '^Installing collected' "$log"; then
     echo "  installed $(find .venv/lib -maxdepth 4 -name '*.dist-info' -newer "$start" | wc -l) of $total packages"
   else
-    echo "  fetched $(grep -c '^Collecting' "$log") of $total packages"
+    echo "  fetched $(grep -cE '^(Collecting|Requirement already satisfied:) [^ ]+==' "$log") of $total packages"
   fi
 done
 wait $pip || { tail -n 20 "$log"; exit 1; }

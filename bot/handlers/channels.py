@@ -38,6 +38,7 @@ from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from ingest.history import estimate_minutes, estimate_size
 from ingest.message_kinds import MAX_TITLE_LENGTH
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
+from rag_core.planning.filters import find_named_channel
 from rag_core.storage import channel_history, channels, posts, readers
 from rag_core.storage.index_state import ProgressMessage
 from rag_core.text.tokens import tokenize
@@ -362,14 +363,11 @@ def _add_set(
         return Text(words("sets-full", count=_MAX_SETS))
     chosen = set[int]()
     for one in filter(None, (part.strip() for part in listed.split(","))):
-        named = {
-            c.chat_id
-            for c in readable.values()
-            if one.casefold() in {c.title.casefold(), (f"@{c.username}".casefold() if c.username else "")}
-        }
-        if not named:
+        alike = {c.chat_id for c in readable.values() if one.casefold() == c.title.casefold()}  # maybe several
+        named = find_named_channel(one, readable)
+        if not alike and named is None:
             return words.rich("sets-no-channel", name=neutralize_links(one))
-        chosen |= named
+        chosen |= alike or ({named.chat_id} if named else set())
     sets[name.casefold()] = frozenset(chosen)
     titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen))
     asked = Code(words("sets-asked-in", name=name))

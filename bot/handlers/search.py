@@ -34,11 +34,11 @@ from bot.views.results import RESULTS_PER_PAGE, render_search_page
 from bot.views.text import RenderContext
 from rag_core.engine import Engine
 from rag_core.errors import RagError
+from rag_core.planning.filters import find_named_channel
 from rag_core.planning.queries import extract_search_words
 from rag_core.retrieval.channel_answers import profile_channel
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
-from rag_core.storage.channels import find_channel
 from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.types import Channel, Question, Viewer
 
@@ -196,7 +196,7 @@ async def render_profile(
 
     Raises ArchiveUnavailable.
     """
-    channel = find_channel(said, readable)
+    channel = find_named_channel(said, readable)
     if channel is None:
         return View(Text(words("about-unknown" if said else "about-how")))
     found = await profile_channel(rag.archive, channel.chat_id, rag.lexical.statistics(viewer.channels).weight)

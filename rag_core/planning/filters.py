@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rag_core.storage.channels import find_channel
 from rag_core.text.numbers import compile_pattern
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Channel
 
 
@@ -180,3 +181,11 @@ def match_channel_name(name: str, readable: Mapping[int, Channel]) -> set[int]:
         return exact
     wanted = set(tokenize(name))
     return {key for key, c in readable.items() if wanted and wanted <= set(tokenize(c.title))}
+
+
+def find_named_channel(name: str, readable: Mapping[int, Channel]) -> Channel | None:
+    """Find the channel that a command names: as `find_channel`, else the only one whose title has all the words."""
+    if exact := find_channel(name, readable):
+        return exact
+    named = match_channel_name(fold_case(name).strip(), readable)
+    return readable[named.pop()] if len(named) == 1 else None

@@ -72,7 +72,8 @@ site=.venv/lib/python3/site-packages
 case "$*" in
   "-m venv .venv") mkdir -p .venv/bin "$site" && cp "$0" .venv/bin/python ;;
   *"--require-hashes"*)
-    for n in 1 2 3; do echo "Collecting a$n==1"; done; sleep 6
+    for n in 1 2; do echo "Collecting a$n==1"; done
+    echo "Requirement already satisfied: a3==1 in $site"; echo "Requirement already satisfied: b>2 in $site"; sleep 6
     echo "Installing collected packages: a1, a2, a3"; mkdir "$site/a1.dist-info" "$site/a2.dist-info"; sleep 6 ;;
 esac
 """

@@ -288,6 +288,8 @@ async def test_a_set_is_made_asked_and_removed(sandbox, live):
         made = await say_text(sandbox, OTTO, "/sets Town = @harbour_news")
         assert made == "Saved: Town is Harbour News. Ask like this: in Town: what is new?"
         assert "Saved: clay is" in await say_text(sandbox, OTTO, "/sets clay = Печь и глина")
+        assert "Saved: port is Harbour News." in await say_text(sandbox, OTTO, "/sets port = harbour")
+        assert await say_text(sandbox, OTTO, "/sets -port") == "Removed: port"
         assert "• town: Harbour News" in await say_text(sandbox, OTTO, "/sets")
         assert "7:30" in await say_text(sandbox, OTTO, f"In town: {FERRY}")
         assert "7:30" in await say_text(sandbox, OTTO, f"town: {FERRY}")

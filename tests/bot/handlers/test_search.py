@@ -244,6 +244,7 @@ async def test_a_channel_is_described_by_names_subjects_and_dates(sandbox, live,
         assert "tanker (9)" in text
         assert any(one.get("url") == "https://t.me/harbour_news" for one in reply["entities"])
         assert await say_text(sandbox, OTTO, "/about t.me/harbour_news") == text
+        assert await say_text(sandbox, OTTO, "/about harbour") == text
         assert "12 мая" in await say_text(sandbox, RITA, "/about @harbour_news")
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 ASKED = "When does the morning ferry to Owl Island leave from pier four?"
 RIGHT = "7:30"
-SHORT_S, LONG_S = 0.3, 0.6  # a budget, and what passes it
+SHORT_S, LONG_S = 0.2, 0.4  # a budget, and what passes it
 
 
 def within(library, **budgets):

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import shutil
 import signal
 import socket
@@ -73,8 +74,8 @@ case "$*" in
   "-m venv .venv") mkdir -p .venv/bin "$site" && cp "$0" .venv/bin/python ;;
   *"--require-hashes"*)
     for n in 1 2; do echo "Collecting a$n==1"; done
-    echo "Requirement already satisfied: a3==1 in $site"; echo "Requirement already satisfied: b>2 in $site"; sleep 6
-    echo "Installing collected packages: a1, a2, a3"; mkdir "$site/a1.dist-info" "$site/a2.dist-info"; sleep 6 ;;
+    echo "Requirement already satisfied: a3==1 in $site"; echo "Requirement already satisfied: b>2 in $site"; sleep 8
+    echo "Installing collected packages: a1, a2, a3"; mkdir "$site/a1.dist-info" "$site/a2.dist-info"; sleep 8 ;;
 esac
 """
 
@@ -86,10 +87,16 @@ async def test_an_installation_tells_how_far_it_is(tmp_path):
     shutil.copytree(ROOT / "deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns("pictures"))
     (tmp_path / "requirements.lock").write_text("".join(f"a{n}==1 \\\n    --hash=sha256:0\n" for n in (1, 2, 3)))
     python = tmp_path / "python"
+    hasty = tmp_path / "hasty" / "sleep"  # a quarter of the seconds, of who waits and of who is waited for
+    hasty.parent.mkdir()
+    hasty.write_text(f"#!{sys.executable} -S\nimport sys, time\ntime.sleep(float(sys.argv[1]) / 4)\n", encoding="utf-8")
     python.write_text(SLOW_PYTHON, encoding="utf-8")
-    python.chmod(0o755)
+    for program in (python, hasty):
+        program.chmod(0o755)
+    path = {"PATH": f"{hasty.parent}:{os.environ['PATH']}"}
+    command = ("make", "install", f"PYTHON={python}", "UV=")
     make = await asyncio.create_subprocess_exec(
-        "make", "install", f"PYTHON={python}", "UV=", cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+        *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, env=os.environ | path
     )
     said = (await asyncio.wait_for(make.communicate(), 60))[0].decode()
     assert make.returncode == 0

@@ -246,7 +246,7 @@ async def test_an_answer_that_nobody_reads_is_dropped(tmp_path, monkeypatch):
     async with attending(tmp_path / "data", ask=long) as folder:
         with opened(folder) as raw:
             raw.sendall(post(ASKED))
-            await asyncio.sleep(1)
+            await asyncio.sleep(0.5)
             said = await asyncio.to_thread(received, raw)
         assert 0 < len(said) < 3_000_000
         monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 60)  # a busy machine reads 3 MB in more than 0.2 s

@@ -22,14 +22,14 @@ MAX_WORD_ERROR_RATE = {"en": 0.25, "ru": 0.45}
 
 @pytest.fixture(scope="session")
 def make_note(tmp_path_factory):
-    """A recording of the sentences of a language, and the second at which each begins."""
+    """A recording of some sentences of a language, and the second at which each begins."""
 
     @cache
-    def make(language, suffix=".oga"):
+    def make(language, suffix=".oga", chosen=(0, 1, 2, 3)):
         if not can_speak(language):
             pytest.skip(f"no synthesizer speaks {language} here")
         folder = tmp_path_factory.mktemp("note")
-        wavs = [speak(text, language, folder / f"{n}.wav") for n, text in enumerate(SENTENCES[language])]
+        wavs = [speak(text, language, folder / f"{n}.wav") for n, text in enumerate(SENTENCES[language]) if n in chosen]
         return folder / f"note{suffix}", record_note(wavs, folder / f"note{suffix}", picture=suffix == ".mp4")
 
     return make
@@ -152,7 +152,7 @@ def test_a_hostile_file_ends_with_the_problem(tmp_path, make, problem):
 
 @pytest.mark.parametrize("marred", [False, True], ids=["broken off", "wrong bytes"])
 def test_a_damaged_recording_is_read_as_far_as_it_is_whole(speech_model, make_note, marred, tmp_path):
-    note, starts = make_note("en")
+    note, starts = make_note("en", chosen=(0, 3))
     data = note.read_bytes()
     half = len(data) // 2
     rest = bytearray(data[half:])

@@ -195,11 +195,11 @@ async def test_a_stop_in_a_long_prompt_loses_at_most_one_batch(slow_gguf):
 
 
 async def test_a_question_does_not_wait_for_what_is_warmed(slow_gguf, tmp_path):
-    prompts = [Prompt(f"{n} long words. " * 120, "") for n in range(2)]
+    prompts = [Prompt(f"{n} long words. " * 50, "") for n in range(2)]
     path = Path(shutil.copy2(slow_gguf, tmp_path / "slow.gguf"))
     async with started(path, *prompts) as model:
         assert model._warming is not None
-        await asyncio.sleep(0.2)  # in the middle of the first prompt, which takes a second or more
+        await asyncio.sleep(0.2)  # in the middle of the first prompt, which takes half a second or more
         assert not model._warming.done()
         assert model.waiting == 0  # nobody is told that the model is busy
         async with model.turn(1) as session:

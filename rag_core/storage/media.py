@@ -44,15 +44,15 @@ class WaitingFile:
     tries: int
 
 
-async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], *, live: bool) -> None:
+async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], source: str) -> None:
     """Queue the files of posts that were just saved in this transaction, each in its newest version.
 
-    A replaced file takes its text along: the earlier text becomes a version of the post. So does one that a live post
-    hides as a spoiler, but its text is kept nowhere. An export without files says nothing about them.
+    A replaced file takes its text along: the earlier text becomes a version of the post. So does one that a post hides
+    as a spoiler, live or seen in the history, but its text is kept nowhere. An export without files says nothing.
     """
     for post in posts:
         if not (post.media and (file := post.media.file)):
-            if live:
+            if source != "import":
                 await _forget_file(connection, post)
             continue
         rows = await connection.execute_fetchall(
@@ -81,7 +81,7 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], *
                     file.size,
                     file.seconds,
                     to_unix_seconds(post.date),
-                    live,
+                    source == "live",
                 ),
             )
 

@@ -176,7 +176,7 @@ async def save_arrivals_in_transaction(
         merger.versions,
     )
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
-    await queue_files(connection, merger.list_newest(arrivals), live=source == "live")
+    await queue_files(connection, merger.list_newest(arrivals), source)
     return tally
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 import pytest_asyncio
 
 from rag_core.storage import Archive, channels, media, posts, visible_posts
@@ -93,12 +94,13 @@ async def test_a_replaced_file_takes_its_text_along_as_an_earlier_version(archiv
     assert (await take(archive)).file.id == "bot:AQADnew"
 
 
-async def test_a_file_that_a_live_post_has_no_more_takes_its_text_along(archive):
-    """As one that is hidden as a spoiler; another live post keeps its own text, an older copy brings nothing back."""
+@pytest.mark.parametrize("source", ["live", "history"])
+async def test_a_file_that_a_post_has_no_more_takes_its_text_along(archive, source):
+    """As one that is hidden as a spoiler; another post keeps its own text, an older copy brings nothing back."""
     await posts.save_posts(archive, [with_file(POSTER)], source="live")
     await media.save_media_text(archive, await take(archive), b"digest", WORDS)
     hidden = replace(with_file(POSTER, minute=5), media=Media("photo"))
-    await posts.save_posts(archive, [hidden, replace(hidden, key=PostKey(CHAT, 8))], source="live")
+    await posts.save_posts(archive, [hidden, replace(hidden, key=PostKey(CHAT, 8))], source=source)
     await posts.save_posts(archive, [with_file(POSTER)], source="import")
     assert await text_of(archive) == "Афиша"
     assert await posts.list_post_versions(archive, PostKey(CHAT, 7)) == []

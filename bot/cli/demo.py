@@ -61,10 +61,9 @@ async def open_demo_sandbox(settings: Settings, *ports: int) -> AsyncIterator[tu
         await _add_people_and_channels(sandbox, rag.archive, sample_channels)
     try:
         await sandbox.start(*ports)
-    except OSError as exc:
-        raise SettingsWrong(
-            f"Port {ports[-1]} cannot be used ({exc.strerror}): choose another one with --port."
-        ) from exc
+    except (OSError, OverflowError) as exc:  # the latter: no port has this number
+        reason = exc.strerror if isinstance(exc, OSError) else "ports are 1 to 65535"
+        raise SettingsWrong(f"Port {ports[-1]} cannot be used ({reason}): choose another one with --port.") from exc
     try:
         bot = {"token": SecretStr(sandbox.token), "admins": tuple(_ADMINS), "api": sandbox.url, "proxy": SecretStr("")}
         bot |= {} if "timezone" in settings.bot.model_fields_set else {"timezone": _SAMPLE_ZONE}

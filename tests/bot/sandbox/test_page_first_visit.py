@@ -15,6 +15,7 @@ from page_faults import note_faults, playwright_api
 from bot.cli.demo import open_demo_sandbox
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 from bot.settings import HistorySettings, Settings
+from rag_core.errors import SettingsWrong
 from rag_core.types import PostKey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -62,6 +63,12 @@ async def test_a_demo_asks_telegram_for_no_history(prepared):
     settings = build_settings(prepared).model_copy(update={"history": HistorySettings(api_id=1, api_hash="x")})
     async with open_demo_sandbox(settings, 0) as (_, given):
         assert given.history == HistorySettings()
+
+
+async def test_a_number_that_is_no_port_is_one_sentence(prepared):
+    with pytest.raises(SettingsWrong, match="Port 99999 cannot be used"):
+        async with open_demo_sandbox(build_settings(prepared), 99999):
+            pass
 
 
 def find_posts(row):

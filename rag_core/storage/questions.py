@@ -213,12 +213,19 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
 
 
 async def take_next_question(archive: Archive) -> QuestionRow | None:
-    """Take the next question, of a reader without a running one, in round-robin order; it is running then."""
+    """Take the next question, of a reader without a running one, in round-robin order; it is running then.
+
+    One whose answer only waits to be sent to another chat, which may take hours, does not count as running.
+    """
+    kept = "EXISTS (SELECT 1 FROM deliveries WHERE question_id = other.id)"
+    running = (
+        f"other.state = 'running' AND other.user_id = asked.user_id AND (other.chat_id = asked.chat_id OR NOT {kept})"
+    )
 
     def take(connection: sqlite3.Connection) -> QuestionRow | None:
         row = connection.execute(
-            "SELECT * FROM questions WHERE state = 'queued' AND user_id NOT IN "
-            "(SELECT user_id FROM questions WHERE state = 'running') ORDER BY turn, id LIMIT 1"
+            "SELECT * FROM questions AS asked WHERE state = 'queued' "
+            f"AND NOT EXISTS (SELECT 1 FROM questions AS other WHERE {running}) ORDER BY turn, id LIMIT 1"
         ).fetchone()
         if row is None:
             return None

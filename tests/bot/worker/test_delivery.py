@@ -178,3 +178,14 @@ async def test_a_group_that_must_wait_keeps_no_other_reader_from_an_answer(sandb
         await sandbox.say(RITA, QUESTIONS[1])
         (reply,) = await sandbox.replies(RITA, timeout=15)
     assert "mackerel" in reply["text"]
+
+
+async def test_who_waits_for_an_answer_in_a_group_that_must_wait_is_answered_in_private(sandbox, live, home):
+    await query_archive(home, lambda archive: readers.bind_channel(archive, GROUP, HARBOUR))
+    async with live():
+        sandbox.faults.fail_next("sendMessage", "429", retry_after=600)
+        await sandbox.say(OTTO, f"/ask@citegram_bot {QUESTIONS[0]}", chat_id=GROUP)
+        await on_its_way(home)
+        await sandbox.say(OTTO, QUESTIONS[1])
+        (reply,) = await sandbox.replies(OTTO, timeout=15)
+    assert "mackerel" in reply["text"]

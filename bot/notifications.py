@@ -151,6 +151,8 @@ class WatchNotifier:
         """Tell a reader of a hit, unless they were told the like; `midnight` began the present day in its chat."""
         if viewer.may_miss(hit.key.chat_id):  # it waits until Telegram says whether the reader is a member
             return
+        if not await subscriptions.is_waiting(self._archive, hit):
+            return
         post = (await visible_posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
         matching = _list_matching(watch, [post] if post else [])
         if post is None or not matching or hit.key.chat_id not in viewer.channels:

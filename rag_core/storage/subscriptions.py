@@ -99,13 +99,21 @@ async def delete_watch(archive: Archive, watch_id: int) -> None:
 
 
 async def pause_watch(archive: Archive, watch_id: int, *, paused: bool) -> None:
-    """Pause a watch or resume it: posts of the time between are not told."""
-    await archive.execute("UPDATE watches SET paused = ?, muted_until = 0 WHERE id = ?", (paused, watch_id))
+    """Pause a watch or resume it: posts of the time between are not told, nor those that waited to be told."""
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE watches SET paused = ?, muted_until = 0 WHERE id = ?", (paused, watch_id))
+        if paused:
+            await connection.execute(_CLOSE_WAITING_SQL, (watch_id,))
 
 
 async def mute_watch(archive: Archive, watch_id: int, until: int) -> None:
-    """Mute a watch until a moment in Unix seconds."""
-    await archive.execute("UPDATE watches SET muted_until = ? WHERE id = ?", (until, watch_id))
+    """Mute a watch until a moment in Unix seconds; posts that waited to be told are not told."""
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE watches SET muted_until = ? WHERE id = ?", (until, watch_id))
+        await connection.execute(_CLOSE_WAITING_SQL, (watch_id,))
+
+
+_CLOSE_WAITING_SQL = "UPDATE watch_hits SET state = 'closed' WHERE watch_id = ? AND state = 'waiting'"
 
 
 async def set_quiet_hours(archive: Archive, chat_id: int, quiet: str) -> int:
@@ -144,6 +152,12 @@ async def list_hits(archive: Archive, watch_id: int, states: Sequence[HitState],
         (watch_id, since, *states),
     )
     return [WatchHit(watch_id, PostKey(row["chat_id"], row["message_id"]), row["found_at"]) for row in rows]
+
+
+async def is_waiting(archive: Archive, hit: WatchHit) -> bool:
+    """Whether a hit still waits to be told: its watch may have been stopped or muted meanwhile."""
+    sql = "SELECT 1 FROM watch_hits WHERE watch_id = ? AND chat_id = ? AND message_id = ? AND state = 'waiting'"
+    return bool(await archive.value(sql, (hit.watch_id, *hit.key)))
 
 
 async def list_pending_watches(archive: Archive) -> list[Watch]:

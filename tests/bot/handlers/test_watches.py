@@ -38,6 +38,7 @@ from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, add_watch
 from rag_core.types import Channel, Post, PostKey
 
 NEWS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market again."
+CLAY = "Walrus figures of white clay are on sale in the workshop until Sunday evening."
 
 
 async def settle(home):
@@ -150,9 +151,7 @@ async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone
     async with live():
         await say_text(sandbox, OTTO, "/watch walrus")
         await post(sandbox, home, HARBOUR, NEWS)
-        await post(
-            sandbox, home, KILN, "Walrus figures of white clay are on sale in the workshop until Sunday evening."
-        )
+        await post(sandbox, home, KILN, CLAY)
         assert len(notices(sandbox, OTTO)) == 1
         execute(home, "UPDATE watch_hits SET found_at = found_at - 86400 WHERE state = 'over'")
         assert await sandbox.until(lambda: "1 more post yesterday" in sent(sandbox, OTTO)[-1]["text"])
@@ -160,6 +159,24 @@ async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone
         execute(home, "UPDATE watch_hits SET done_at = 0")
         await sandbox.post(HARBOUR, "The walrus has left the pier, and nobody knows where it swims at present.")
         assert await sandbox.until(lambda: query(home, "SELECT count(*) FROM watches WHERE blocked_at") == 1)
+
+
+@pytest.mark.parametrize("label", ["Stop", "Mute for a day"])
+async def test_what_waits_to_be_told_is_not_told_after_its_watch_is_stopped_or_muted(sandbox, live, home, label):
+    """As at the end of quiet hours: notices come one after the other, and the first is enough."""
+    async with live():
+        await say_text(sandbox, OTTO, "/watch walrus")
+        await settle(home)
+    async with open_archive(home) as archive:
+        kept = [Post(PostKey(chat, 900), datetime.now(UTC), text) for chat, text in ((HARBOUR, NEWS), (KILN, CLAY))]
+        await save_posts(archive, kept, source="live")
+    sandbox.faults.fail_next("sendMessage", "late", seconds=2)
+    async with live():
+        assert await sandbox.until(lambda: bool(notices(sandbox, OTTO)))
+        (notice,) = notices(sandbox, OTTO)
+        await press(sandbox, notice, label, OTTO)
+        await asyncio.sleep(2.5)  # longer than Telegram's answer takes
+        assert len(notices(sandbox, OTTO)) == 1
 
 
 async def test_the_watches_of_a_group_go_on_when_the_bot_comes_back(sandbox, live, home):

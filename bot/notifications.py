@@ -266,11 +266,11 @@ async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) 
     except (SendingRefused, exceptions.TelegramAPIError, exceptions.ClientDecodeError) as exc:
         context.indexing.job_log.record_failure(_DIGEST_JOB, f"A digest was not sent: {type(exc).__name__}.")
         if isinstance(exc, RecheckUnavailable):  # Telegram's refusals have pauses of their own
-            await subscriptions.reschedule_digest(archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
+            await subscriptions.reschedule_digest(archive, plan, plan.since, now + _RETRY_AFTER)
     else:
         zone = await context.load_zone(plan.chat_id)
         due = compute_next_due(now.astimezone(zone), plan.hour, plan.days, plan.due)
-        await subscriptions.reschedule_digest(archive, plan.chat_id, min(now, seen_until or plan.since), due)
+        await subscriptions.reschedule_digest(archive, plan, min(now, seen_until or plan.since), due)
 
 
 async def send_digest(
@@ -279,7 +279,8 @@ async def send_digest(
     """Send the digest of a period to the chat of a plan; when the next one begins, None where nothing is new.
 
     What changes while headings are written or Telegram is away withdraws the digest: it is made anew without it. What
-    could not be looked at is said below it; with `wait` RecheckUnavailable is raised instead for some hours.
+    could not be looked at is said below it; with `wait`, for a planned one, RecheckUnavailable is raised instead for
+    some hours, and nothing is sent where the plan was changed meanwhile.
     """
     reader = access.Reader(plan.user_id, plan.chat_id, plan.private)
     words = get_translator(plan.lang)
@@ -302,6 +303,8 @@ async def send_digest(
             if line.related and subject not in headings and attempt + 1 < _MAX_RENDERINGS:
                 headings[subject] = await write_heading(subject, plan.user_id, context.rag)
             lines[n] = replace(line, heading=headings.get(subject, ""))
+        if wait and await subscriptions.fetch_digest_plan(context.archive, plan.chat_id) != plan:
+            return None
         view = render_digest(lines, wanted, shown, since, until)
         if missed:
             view = replace(view, text=as_list(view.text, Italic(missed), sep="\n\n"))

@@ -228,10 +228,10 @@ async def list_due_digests(archive: Archive, now: datetime) -> list[DigestPlan]:
     return [decode_row(DigestPlan, row) for row in rows]
 
 
-async def reschedule_digest(archive: Archive, chat_id: int, since: datetime, due: datetime) -> None:
-    """Set from when posts count for the next digest of a chat, and when it is due."""
-    sql = "UPDATE digests SET since = ?, due = ? WHERE chat_id = ?"
-    await archive.execute(sql, (to_unix_seconds(since), to_unix_seconds(due), chat_id))
+async def reschedule_digest(archive: Archive, plan: DigestPlan, since: datetime, due: datetime) -> None:
+    """Set from when posts count for the next digest of a plan that was not changed meanwhile, and when it is due."""
+    sql = "UPDATE digests SET since = ?, due = ? WHERE chat_id = ? AND due = ?"
+    await archive.execute(sql, (to_unix_seconds(since), to_unix_seconds(due), plan.chat_id, to_unix_seconds(plan.due)))
 
 
 async def delete_digest_plan(archive: Archive, chat_id: int) -> bool:

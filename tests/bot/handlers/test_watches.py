@@ -362,6 +362,35 @@ async def test_of_two_posts_of_one_second_a_digest_loses_neither_nor_tells_one_t
     assert sorted(told) == sorted([WALRUS, FAIR])
 
 
+@pytest.mark.parametrize("said", ["/digest off", "/digest daily 18"])
+async def test_a_digest_that_is_being_made_is_not_sent_after_its_plan_was_changed(
+    sandbox, live, home, monkeypatch, said
+):
+    """A model writes headings for minutes."""
+    monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
+    begun, going_on = asyncio.Event(), asyncio.Event()
+
+    async def write_heading(*_):
+        begun.set()
+        await going_on.wait()
+        return "The squid festival"
+
+    monkeypatch.setattr("bot.notifications.write_heading", write_heading)
+    async with live():
+        await say_text(sandbox, OTTO, "/digest daily 9")
+        for text in SQUIDS:
+            await sandbox.post(HARBOUR, text, extra={"date": int(time.time()) - 30})
+        await wait_until_idle(sandbox, home)
+        await asyncio.to_thread(execute, home, "UPDATE digests SET due = 0, since = 0")
+        await begun.wait()
+        told = await say_text(sandbox, OTTO, said)
+        plans = execute(home, "SELECT hour, due FROM digests")
+        going_on.set()
+        await asyncio.sleep(1)
+        assert sent(sandbox, OTTO)[-1]["text"] == told
+        assert execute(home, "SELECT hour, due FROM digests") == plans
+
+
 async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox, live, home):
     await bind(home, HARBOUR)
     name = f"@{sandbox.world.bot.username}"

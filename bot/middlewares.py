@@ -41,6 +41,7 @@ _QUESTION_COMMAND_PATTERN = re.compile(r"/(ask|search|verify|why|sources|about|d
 class ChatCommand(Command):
     """Command filter: these commands, in either case, in private chats and groups or only in some `chats`.
 
+    A forwarded command is somebody else's: it is not done in the name of who forwards it.
     Handlers get `addressed`: the chat is private, or the command names the bot (/help@bot). A bare command in a group
     may be meant for another bot; with `addressed_only` it is left alone.
     """
@@ -52,7 +53,8 @@ class ChatCommand(Command):
 
     async def __call__(self, message: Message, bot: Bot) -> bool | dict[str, Any]:
         """Return `command` and `addressed` for the handler; False where the message is not for it."""
-        found = message.chat.type in self._chats and await super().__call__(message, bot)
+        possible = message.chat.type in self._chats and message.forward_origin is None
+        found = possible and await super().__call__(message, bot)
         if not isinstance(found, dict):
             return False
         alone = message.ephemeral_message_id is not None  # only the bot sees it

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from driver import HARBOUR, KILN, OTTO, RITA, find_formatted
+from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, execute, find_formatted
 
 from bot.i18n import get_translator
 from rag_core.types import Post, PostKey
@@ -92,3 +92,13 @@ async def test_a_forward_is_the_word_of_its_origin(
         assert cited.count(channel) == cited.count(who)
         assert "Ada" not in told["text"]
     assert find_formatted(answer, "text_link")[-1] == who
+
+
+async def test_a_forwarded_command_of_somebody_else_is_checked_and_not_done(sandbox, live, ask, home):
+    """An admin forwards what a stranger wrote, to have it checked."""
+    async with live():
+        written = await sandbox.say(OTTO, "/synonyms ferry = heliotrope")
+        await sandbox.replies(OTTO)
+        told = await ask(ADMIN, "", forward_of=(OTTO, written["message_id"]))
+    assert execute(home, "SELECT * FROM channel_synonyms") == []
+    assert told["text"].startswith("“/"), told

@@ -50,6 +50,18 @@ def test_a_question_as_it_was_understood_has_nothing_to_tap():
     assert "You mean: When?" in of_type(entities, "italic", text)
 
 
+def test_a_count_goes_without_the_numbers_that_the_lines_of_its_posts_have():
+    keys = [PostKey(PUBLIC, n) for n in (1, 2)]
+    lines = [
+        cited(f"12 March 2024: {quote}", key, quote=quote) for key, quote in zip(keys, ("One.", "Two."), strict=True)
+    ]
+    count = Sentence("2 posts: 12 March 2024.", tuple(line.citations[0] for line in lines))
+    text, _ = render_answer(answered(*lines, count), {}, EN).render()
+    assert "2 posts: 12 March 2024.\n" in text and text.count("[1]") == text.count("[2]") == 1
+    for alone in (answered(count), answered(lines[0], count), answered(*lines, count, model="a model")):
+        assert "2 posts: 12 March 2024. [1] [2]" in render_answer(alone, {}, EN).render()[0]
+
+
 def test_a_source_tells_of_edits_origins_and_copies():
     key = PostKey(PUBLIC, 1)
     post = Post(key, DAY, "x", edited=LATER, origin=Origin("Студия"))

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum
 from functools import lru_cache
@@ -20,6 +20,7 @@ from rag_core.engine import Engine
 from rag_core.planning.intents import ChannelAspect, detect_channel_question, find_defined_name
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
+from rag_core.storage.channels import load_channels
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
 from rag_core.text.names import find_names, strip_inflection
 from rag_core.text.post_text import find_poll
@@ -335,9 +336,12 @@ async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Dra
             latest = await list_posts_between(rag.archive, {chat}, TELEGRAM_START, question.asked_at, _MAX_OWNER_POSTS)
             found = await asyncio.to_thread(_find_owners, first, latest)
         lines += found if len(readable) == 1 else found[:1]
-    quotes = tuple(quote_span(line.post, line.span) for line in lines[:_MAX_LINES])
+    quotes = [quote_span(line.post, line.span) for line in lines[:_MAX_LINES]]
+    if len(readable) > 1:  # "I am Marta, I bake" says not where
+        known = await load_channels(rag.archive)
+        quotes = [replace(one, text=f"{known[one.citations[0].post.chat_id].title}: {one.text}") for one in quotes]
     sure = len(readable) == 1 and described_itself
-    return Draft(quotes, 1.0 if quotes else 0.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE)
+    return Draft(tuple(quotes), 1.0 if quotes else 0.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE)
 
 
 async def is_introduced(text: str, viewer: Viewer, archive: Archive) -> bool:

@@ -177,6 +177,7 @@ async def _print_result(archive: Archive, channel: Channel | None) -> None:
     print(f"{title}: the index was built anew ({count} posts).")
 
 
+_FIRST_DAY = date(2013, 1, 1)  # Telegram is younger
 _STATE_BY_ACTION = {
     "pause": ("paused", ("running",)),
     "resume": ("running", ("paused", "failed")),
@@ -237,7 +238,8 @@ async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, set
             raise HistoryUnavailable(
                 f"{title} is a group: ask for its history in /channels, so that the group is told."
             )
-        since = datetime.combine(args.since, time(), settings.bot.zone) if args.since else None
+        first = args.since and max(args.since, _FIRST_DAY)
+        since = datetime.combine(first, time(), settings.bot.zone) if first else None
         if not await channel_history.begin_backfill(archive, chat_id, since):
             raise HistoryUnavailable(f"{title} waits for approval: choose who may ask about it in /channels first.")
     elif args.action == "undo":

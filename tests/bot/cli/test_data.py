@@ -169,6 +169,9 @@ def test_the_terminal_fetches_alone_and_lists(bakery, server, run_command, monke
     lines = run_command("--data", str(bakery), "history", "--json").out.splitlines()
     (line,) = [found for found in map(json.loads, lines) if found["title"] == "Bakery"]
     assert (line["state"], line["percent"], line["posts"]) == ("done", 100, 150)
+    monkeypatch.setenv("BOT__TIMEZONE", "Europe/Moscow")
+    assert run_command("--data", str(bakery), "history", "begin", "@bakery", "--since", "0001-01-01").code == 0
+    assert "Bakery: done, 100 %" in run_command("--data", str(bakery), "history").out
     late = run_command("--data", str(bakery), "history", "pause", "@bakery")
     assert late.code == 1
     assert "no backfill of Bakery to pause" in late.err

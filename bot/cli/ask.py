@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from bot.cli.folder import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
 from bot.control import AnswerJson, RunningBot, hold_folder_or_connect
 from bot.control.answers import TerminalAnswerer
-from bot.i18n import get_translator
+from bot.i18n import Translator, get_translator
 from bot.settings import Settings
 from bot.stored_answer import record_traces
 from bot.views.text import (
@@ -26,6 +26,7 @@ from bot.views.text import (
 )
 from ingest.copies import CopyIndexer
 from rag_core.answer import RECIPES
+from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import channels, visible_posts
@@ -184,20 +185,30 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
             return _report_no_channels(settings, settings.bot.language)
         print(note, end="", file=sys.stderr, flush=True)
         print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
-        conversation = secrets.randbelow(2**53) or 1  # drawn: two terminals do not share one
+        conversation, answered = secrets.randbelow(2**53) or 1, False  # drawn: two terminals do not share one
         while (line := _read_line()) is not None:
             if line in {"/quit", "/exit", "/q"}:
                 break
             if line == "/new":
-                conversation = secrets.randbelow(2**53) or 1
+                conversation, answered = secrets.randbelow(2**53) or 1, False
                 print(words("talk-new"))
             elif line.startswith("/"):
                 print(words("chat-hint"))
+            elif answered and (remark := detect_answer_remark(line)) not in {None, AnswerRemark.MORE}:
+                print(_reply_to_remark(remark, get_translator(detect_language(line)), settings), end="\n\n", flush=True)
             elif line:
-                text = line[:_MAX_CHARACTERS]
+                text, answered = line[:_MAX_CHARACTERS], True
                 asking = answerer.ask(text, trace=False, recipe=args.recipe, conversation=conversation)
                 await _print_reply(asking, line, settings)
     return 0
+
+
+def _reply_to_remark(remark: AnswerRemark | None, words: Translator, settings: Settings) -> str:
+    """Say where the sources of an answer stand, or, to a complaint, how to reach people; only the bot does more."""
+    if remark is not AnswerRemark.COMPLAINT:
+        return words("chat-remark")
+    contact = settings.bot.contact
+    return "\n".join((words("complaint"), *([words("complaint-contact", contact=contact)] if contact else [])))
 
 
 async def _print_reply(asking: Awaitable[AnswerJson | None], question: str, settings: Settings) -> None:

@@ -1106,6 +1106,7 @@ suggestion-gone = This question is out of date. Just write your own.
 
 ## talks
 chat-hint = Just ask. { "/new" } starts a new conversation, { "/quit" } or Ctrl-D ends.
+chat-remark = Here I only answer questions: links and days stand below each answer. In its chat the bot also shortens an answer, or takes another post.
 talk-new = New conversation. I have forgotten the earlier questions.
 talk-on = From now on I remember earlier questions here.
 talk-off = I do not remember earlier questions here. To change that: { "/new on" }

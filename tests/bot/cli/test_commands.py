@@ -348,6 +348,15 @@ def test_a_chat_remembers_until_a_new_one_begins(asked):
     assert fresh.count("starts a new conversation") == 1  # in place of an unknown command; /quit ended the rest
 
 
+def test_a_remark_about_an_answer_is_no_question_in_a_chat(asked, monkeypatch):
+    monkeypatch.setenv("BOT__CONTACT", "@owl_help")
+    lines = ["How many posts mention Tawny?", "shorter", "точно?", "you got that wrong"]
+    said = asked("chat", stdin="\n".join(lines)).out
+    assert said.count("posts with the word “Tawny”") == 1
+    assert "Here I only answer questions" in said and "ссылки и даты стоят под ответом" in said
+    assert said.rstrip().endswith("I can pick the wrong post.\nTo reach a person: @owl_help")
+
+
 def test_an_answer_as_json_is_one_object(asked):
     given = asked("ask", "How many posts mention Tawny?", "--json").json()
     answered = "refused sentences nearest addresses certainty confidence judged recipe model without trace_id "

@@ -37,6 +37,7 @@ from rag_core.types import (
     AGENT_RECIPE,
     AUTO_RECIPE,
     DIRECT_RECIPE,
+    Action,
     Answer,
     Certainty,
     Draft,
@@ -233,7 +234,11 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         found=sources,
         read_as=found.plan.read_as,
         aliases=found.plan.aliases,
-        actions=run.list_actions(),
+        actions=tuple(
+            Action(span.stage.removeprefix("tool."), span.took_ms, span.error is None)
+            for span in run.spans
+            if span.is_action
+        ),
         missing=draft.missing,
         addresses=addresses,
         judged=draft.judged,

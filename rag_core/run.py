@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout, translate_errors
-from rag_core.types import Action, Draft, DroppedSentence, Sentence, Shortfall
+from rag_core.types import Draft, DroppedSentence, Sentence, Shortfall
 
 if TYPE_CHECKING:  # of the model's modules an import needs none
     from rag_core.llm.protocol import (
@@ -238,14 +238,6 @@ class Run:
         """Show the result of a stage where the terminal asked for it. It is neither logged nor stored."""
         if self.results is not None:
             self.results.append((stage, list(lines)))
-
-    def list_actions(self) -> tuple[Action, ...]:
-        """Steps of the run: the tools, and the stages that stand for one."""
-        return tuple(
-            Action(span.stage.removeprefix("tool."), span.took_ms, span.error is None)
-            for span in self.spans
-            if span.is_action
-        )
 
     @asynccontextmanager
     async def stage(self, name: Stage | str) -> AsyncIterator[None]:

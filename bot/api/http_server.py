@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import uvicorn
-from mcp.server.mcpserver import Context
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp.types import INVALID_REQUEST
 from pydantic import BaseModel, Field, ValidationError
@@ -99,9 +98,6 @@ def build_http_app(context: AppContext) -> Starlette:
     def find_application(request: Any) -> ReaderApplication:
         return ReaderApplication(context, turns, request.scope[_READER_KEY])
 
-    def find_by_context(ctx: Context[Any, Any]) -> ReaderApplication:
-        return find_application(ctx.request_context.request)
-
     async def ask(request: Request) -> Response:
         try:
             question = _Asked.model_validate_json(await request.body()).question
@@ -115,7 +111,7 @@ def build_http_app(context: AppContext) -> Starlette:
         except RequestRefused as exc:
             return _refuse(request, exc.status, exc.reason)
 
-    server = build_mcp_server(find_by_context)
+    server = build_mcp_server(lambda context: find_application(context.request_context.request))
     server.custom_route("/ask", methods=["POST"])(ask)
     app = server.streamable_http_app(
         stateless_http=True, host=context.settings.mcp.host, max_request_body_size=_MAX_BODY_BYTES

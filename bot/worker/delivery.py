@@ -100,9 +100,10 @@ class AnswerDelivery:
             return await self._send_in_form()
 
     async def _send_in_form(self) -> list[int]:
-        rich = _load_rich_message(self.whole)
-        if rich is None:
+        raw = json.loads(self.whole).get("rich_message") if self.whole else None
+        if not raw:
             return await self._send_messages()
+        rich = InputRichMessage.model_validate_json(raw)
         first = self.messages[0]
         try:
             return [await self._deliver_message(first, rich)]
@@ -309,11 +310,6 @@ async def retry_until_saved(save: Callable[[], Awaitable[object]], job_log: JobL
         except RagError as exc:
             job_log.record_failure(ANSWERS_JOB, exc)
             await asyncio.sleep(FAILURE_PAUSE_SECONDS)
-
-
-def _load_rich_message(whole: str | None) -> InputRichMessage | None:
-    rich = json.loads(whole).get("rich_message") if whole else None
-    return InputRichMessage.model_validate_json(rich) if rich else None
 
 
 def _load_shown_content(whole: str | None) -> recheck.ShownContent:

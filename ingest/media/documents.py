@@ -214,14 +214,11 @@ def _read_docx(path: Path) -> Iterator[MediaText]:
     def list_lines() -> Iterator[str]:
         for block in docx.Document(str(path)).iter_inner_content():
             if isinstance(block, Table):
-                yield from label_rows(_list_cells(block))
+                # merged cells are listed once for each column
+                rows = ([" ".join(cell.text.split()) for cell in dict.fromkeys(row.cells)] for row in block.rows)
+                yield from label_rows(rows)
             else:
                 yield from block.text.splitlines()
-
-    def _list_cells(table: Table) -> Iterator[list[str]]:
-        for row in table.rows:
-            cells = dict.fromkeys(row.cells)  # merged cells are listed once for each column
-            yield [" ".join(cell.text.split()) for cell in cells]
 
     yield _join_lines(list_lines())
 

@@ -28,10 +28,10 @@ class MediaStatus:
         return self.waiting + self.read + sum(self.failed.values())
 
 
-async def load_media_status(archive: Archive, chat_id: int | None = None) -> dict[str, MediaStatus]:
-    """Status by kind, of all approved channels or of one; kinds without a file are left out."""
+async def load_media_status(archive: Archive) -> dict[str, MediaStatus]:
+    """Status by kind, of all approved channels; kinds without a file are left out."""
     status: dict[str, MediaStatus] = {}
-    for count in await media.count_media(archive, chat_id):
+    for count in await media.count_media(archive):
         one = status.setdefault(count.kind, MediaStatus())
         if count.state == "waiting":
             one.waiting += count.files

@@ -105,14 +105,13 @@ def order_copies(copies: Iterable[D]) -> list[D]:
     """
     listed = list(copies)
     own = [one.key for one in listed if one.origin is None]
-
-    def is_forward(one: D) -> bool:
-        origin = one.origin
-        return origin is not None and any(
-            origin.chat_id in (None, key.chat_id) and origin.message_id in (None, key.message_id) for key in own
-        )
-
-    return sorted(listed, key=lambda one: (is_forward(one), one.date, one.key))
+    forwarded = {
+        one.key
+        for one in listed
+        if (of := one.origin)
+        and any(of.chat_id in (None, key.chat_id) and of.message_id in (None, key.message_id) for key in own)
+    }
+    return sorted(listed, key=lambda one: (one.key in forwarded, one.date, one.key))
 
 
 def _locate_in_original(

@@ -222,10 +222,6 @@ class KnownEntities:
     authors: Sequence[str] = ()
     languages: frozenset[str] = frozenset()
 
-    def find_other_language(self, text: str) -> str:
-        """Find the other language of the posts, "ru" or "en", that differs from that of the text; else empty."""
-        return next(iter(self.languages & LANGUAGE_NAMES.keys() - {detect_language(text)}), "")
-
 
 async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
     """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
@@ -405,7 +401,8 @@ async def plan_by_model(
         return await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
     own = by_rules.queries[0]
     fresh = _drop_similar_queries(proposal.queries, (own,))
-    other = around.find_other_language(own)
+    # the other language that posts are in, "ru" or "en"
+    other = next(iter(around.languages & LANGUAGE_NAMES.keys() - {detect_language(own)}), "")
     if any(detect_language(query) == other for query in fresh):
         other = ""
     more: tuple[str, ...] = ()

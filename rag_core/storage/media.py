@@ -52,8 +52,10 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
     """
     for post in posts:
         if not (post.media and (file := post.media.file)):
-            if source != "import":
-                await _forget_file(connection, post)
+            if source != "import":  # its file is no longer waited for, and what was read of it goes
+                sql = "DELETE FROM media WHERE chat_id = ? AND message_id = ? RETURNING state"
+                if "read" in [row["state"] for row in await connection.execute_fetchall(sql, post.key)]:
+                    await _remove_text(connection, post)
             continue
         rows = await connection.execute_fetchall(
             "SELECT file, state, locator FROM media WHERE chat_id = ? AND message_id = ?", post.key
@@ -84,13 +86,6 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
                     source == "live",
                 ),
             )
-
-
-async def _forget_file(connection: aiosqlite.Connection, post: Post) -> None:
-    """Take the file that a post had from the queue, and what was read of it from the post."""
-    sql = "DELETE FROM media WHERE chat_id = ? AND message_id = ? RETURNING state"
-    if "read" in [row["state"] for row in await connection.execute_fetchall(sql, post.key)]:
-        await _remove_text(connection, post)
 
 
 async def _remove_text(connection: aiosqlite.Connection, post: Post) -> None:
@@ -201,14 +196,13 @@ class MediaCount:
     seconds: int
 
 
-async def count_media(archive: Archive, chat_id: int | None = None) -> list[MediaCount]:
-    """Count the files of living posts of approved channels, or of one channel."""
+async def count_media(archive: Archive) -> list[MediaCount]:
+    """Count the files of living posts of approved channels."""
     rows = await archive.rows(
         "SELECT m.kind, m.state, m.problem, count(*), sum(m.seconds) FROM media AS m JOIN posts AS t "
         "ON t.chat_id = m.chat_id AND t.message_id = m.message_id WHERE t.deleted_at IS NULL "
         "AND m.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
-        "AND (?1 IS NULL OR m.chat_id = ?1) GROUP BY m.kind, m.state, m.problem ORDER BY m.kind, m.state, m.problem",
-        (chat_id,),
+        "GROUP BY m.kind, m.state, m.problem ORDER BY m.kind, m.state, m.problem"
     )
     return [MediaCount(*row) for row in rows]
 

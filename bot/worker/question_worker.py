@@ -74,6 +74,7 @@ class QueuePositions:
         self._screens: dict[int, streaming.Screen] = {}
         # question id -> position shown, and when it may be shown again
         self._shown_positions: dict[int, tuple[int, float]] = {}
+        self._taken: set[int] = set()  # since the positions of this round were read
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
@@ -86,8 +87,13 @@ class QueuePositions:
         new = (streaming.DraftScreen if asked.private else streaming.MessageScreen)(self._bot, asked, self._archive)
         return self._screens.setdefault(asked.id, new)
 
+    def note_taken(self, asked: QuestionRow) -> None:
+        """Note that a question waits no more: its position must not be shown after its answer."""
+        self._taken.add(asked.id)
+
     def forget(self, asked: QuestionRow) -> None:
         """Drop the screen of this question."""
+        self.note_taken(asked)
         self._screens.pop(asked.id, None)
         self._shown_positions.pop(asked.id, None)
 
@@ -110,13 +116,15 @@ class QueuePositions:
             await self._changed.wait()
             self._changed.clear()
             await asyncio.sleep(_UPDATE_INTERVAL_SECONDS)
+            self._taken.clear()
             try:
                 waiting = await questions.list_waiting_questions(self._archive, _MAX_POSITIONS)
             except RagError as exc:
                 log.warning("places are not told: %s", exc)
                 continue
             for place, asked in enumerate(waiting, self._count_running()):
-                if not place or asked.id not in seen:  # they have only just come, or are about to be taken
+                # they have only just come, or are about to be taken, or were
+                if not place or asked.id not in seen or asked.id in self._taken:
                     continue
                 shown, due = self._shown_positions.get(asked.id, (None, 0.0))
                 screen, late = self.screen(asked), time.monotonic() >= due
@@ -229,6 +237,7 @@ class QuestionWorker:
                 asked = await questions.take_next_question(self._rag.archive)
                 if asked is None:
                     continue
+                self._positions.note_taken(asked)
                 self._free.discard(bell)
                 self.wake()  # there may be more
                 started = asyncio.get_running_loop().time()

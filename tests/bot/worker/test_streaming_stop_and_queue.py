@@ -7,8 +7,10 @@ import time
 from contextlib import closing
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say, sent, wait_until_idle
 from slow_model import SlowLlm, use_writer
+
+from rag_core.answer import answer_question
 
 FERRY = "When does the ferry to Owl Island leave?"
 VERBATIM = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
@@ -149,3 +151,28 @@ async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(sand
         await sandbox.replies(OTTO)
         assert model.begun - before <= 4  # the one that ran, one more that began meanwhile, the admin's, and his own
         await sandbox.say(RITA, "/stop")
+
+
+async def test_a_place_in_the_queue_is_not_told_once_the_question_is_answered(sandbox, live, home, monkeypatch):
+    """Many wait, and to tell all their places takes longer than to answer the last of them."""
+    monkeypatch.setattr("bot.worker.question_worker._UPDATE_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.worker.question_worker._CALL_SPACING_SECONDS", 1.5)
+    answering = asyncio.Event()
+
+    async def wait_and_answer(*args, **more):
+        await answering.wait()
+        return await answer_question(*args, **more)
+
+    monkeypatch.setattr("bot.worker.question_worker.answer_question", wait_and_answer)
+    await bind(home, HARBOUR)
+    async with live():
+        for _ in range(4):
+            await sandbox.say(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
+        (place,) = await sandbox.replies(GROUP)
+        assert "7:30" not in place["text"]
+        answering.set()
+        await wait_until_idle(sandbox, home)
+        await asyncio.sleep(4)
+        texts = [message["text"] for message in sent(sandbox, GROUP)]
+    assert [text for text in texts if "7:30" not in text] == []
+    assert len(texts) == 4

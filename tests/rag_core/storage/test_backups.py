@@ -133,6 +133,22 @@ async def test_a_log_of_the_archive_that_was_there_is_not_played_into_the_one_pu
     assert read_file(aside, "SELECT count(*) FROM posts") == [49]  # with its log
 
 
+async def test_a_restore_that_is_killed_halfway_loses_no_post(archive, make_post, monkeypatch):
+    await backed_up(archive)
+    await posts.save_posts(archive, [make_post(n, "after the backup") for n in range(1, 50)], source="live")
+    folder, set_aside = archive.folder.with_name("killed"), backups._set_archive_aside
+    shutil.copytree(archive.folder, folder)  # the posts are in the log alone
+
+    def die(file):
+        set_aside(file)
+        raise SystemExit
+
+    monkeypatch.setattr(backups, "_set_archive_aside", die)
+    with pytest.raises(SystemExit):
+        restore_backup(folder, None, GO_ON)
+    assert read_file(folder / ARCHIVE_FILE, "SELECT count(*) FROM posts") == [49]
+
+
 async def test_what_came_after_a_backup_is_a_gap_of_the_channels_the_bot_is_in(archive, make_post):
     for number, inside in ((1, True), (2, False)):
         await channels.save_channel(archive, Channel(number, f"Channel {number}"))

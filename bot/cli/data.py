@@ -201,7 +201,7 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
         async with open_archive(settings.data.dir) as archive:
             await _print_list(archive, as_json=args.json)
         return 0
-    if not settings.history.api_id:
+    if args.action in ("estimate", "begin", "resume") and not settings.history.api_id:
         raise HistoryUnavailable(
             "Set HISTORY__API_ID and HISTORY__API_HASH first: my.telegram.org gives them (see .env.example)."
         )

@@ -172,6 +172,11 @@ def test_the_terminal_fetches_alone_and_lists(bakery, server, run_command, monke
     monkeypatch.setenv("BOT__TIMEZONE", "Europe/Moscow")
     assert run_command("--data", str(bakery), "history", "begin", "@bakery", "--since", "0001-01-01").code == 0
     assert "Bakery: done, 100 %" in run_command("--data", str(bakery), "history").out
+    with monkeypatch.context() as without:  # history was switched off, as it took out too much
+        without.delenv("HISTORY__API_ID")
+        without.delenv("HISTORY__API_HASH")
+        undone = run_command("--data", str(bakery), "history", "undo", "@bakery")
+        assert undone.out == "Bakery: 0 posts are back.\n"
     late = run_command("--data", str(bakery), "history", "pause", "@bakery")
     assert late.code == 1
     assert "no backfill of Bakery to pause" in late.err

@@ -177,7 +177,8 @@ def _render_verdict(
     else:
         headline = words("verify-label", label="contested" if verdict.contested else verdict.label.value)
     yield Text(Bold(headline))
-    for_it, against = verdict.citations, verdict.against
+    against, own = verdict.against, found.same.key if found.same else None
+    for_it = [one for one in verdict.citations if one.post != own]  # the claims stand in that post word for word
     if verdict.superseded:
         yield Text(words("verify-superseded"))
         yield _render_quotes([verdict.superseded], found, posts, shown)
@@ -188,12 +189,12 @@ def _render_verdict(
         yield _render_quotes(for_it, found, posts, shown)
         key = verdict.earliest
         # independent ones, and the first of them; of one post its quote says it all
-        if key and key in posts and verdict.sources >= 1 and [key] != [one.post for one in for_it]:
+        if key and key in posts and verdict.sources >= 1 and [key] != [one.post for one in verdict.citations]:
             author = answer.link_username(key, found.channels.get(key.chat_id), words)
             when = words.date(posts[key].date, shown.zone)
             yield words.rich("verify-sources", count=verdict.sources, first=author, when=when)
     if against:
-        if for_it:
+        if verdict.citations:
             yield Text(words("verify-against", count=len(against)))
         yield _render_quotes(against, found, posts, shown)
 

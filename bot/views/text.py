@@ -177,16 +177,18 @@ def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -
         day = words.date(datetime.fromisoformat(same["date"]), zone)
         title = strip_control_characters(same["title"]) or words("unnamed-channel")
         blocks = [f"{words('verify-same', day=day, channel=title, state=same['state'])}\n  {same['link']}"]
-    blocks += [
-        "\n".join(_format_verdict_lines(verdict, missing, RenderContext(words, zone))) for verdict in found["verdicts"]
-    ]
+    own, context = same["link"] if same else None, RenderContext(words, zone)
+    blocks += ["\n".join(_format_verdict_lines(verdict, own, missing, context)) for verdict in found["verdicts"]]
     notes = [words("verify-left", count=found["left"])] if found["left"] else []
     notes += dict.fromkeys(words("shortfall", stage=stage, count=0) for stage in found["without"])
     return "\n\n".join((*blocks, *notes))
 
 
-def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: RenderContext) -> Iterator[str]:
+def _format_verdict_lines(
+    verdict: dict[str, Any], own: str | None, missing: bool, context: RenderContext
+) -> Iterator[str]:
     words, later = context.words, verdict["superseded"]
+    for_it = [quote for quote in verdict["citations"] if quote["link"] != own]  # the claims stand there word for word
     yield words("verify-claim", claim=strip_control_characters(verdict["claim"]))
     contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"] and not later
     missed = missing and verdict["label"] == Label.NOT_FOUND.value
@@ -199,9 +201,9 @@ def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: Rende
     if later:
         yield words("verify-superseded")
         yield from _format_quote_lines([later], context)
-        if verdict["citations"]:
+        if for_it:
             yield words("verify-before")
-    yield from _format_quote_lines(verdict["citations"], context)
+    yield from _format_quote_lines(for_it, context)
     first = verdict["earliest"]
     if first and [first["link"]] != [one["link"] for one in verdict["citations"]]:  # else the quote says it all
         when = words.date(datetime.fromisoformat(first["date"]), context.zone)

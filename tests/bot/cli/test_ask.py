@@ -144,6 +144,7 @@ async def test_a_text_that_is_a_post_is_named_as_that_post(run, home):
         "This is the post of 1 May 2024 in Harbour News. I found no later post that changes it.\n"
         "  https://t.me/harbour_news/200\n"
     )
+    assert said.count(text) == 1  # the claim, which no quote of the same words repeats
     same = json.loads(await run(text, "--json"))["same"]
     assert (same["link"], same["title"], same["state"]) == ("https://t.me/harbour_news/200", "Harbour News", "holds")
     assert json.loads(await run("The harbour kiosk sells hot soup.", "--json"))["same"] is None

@@ -206,6 +206,7 @@ async def test_a_forwarded_post_of_a_readable_channel_is_named(sandbox, live, ho
             first = await forward(reader, text)
             assert first["text"].startswith(f"{named[reader]} {holds[reader]}\n")
             assert "https://t.me/harbour_news/200" in links(first)
+            assert first["text"].count(text) == 1  # the claim, which no quote of the same words repeats
     later = Post(PostKey(HARBOUR, 300), datetime(2024, 8, 1, tzinfo=UTC), text.replace("four euros", "six euros"))
     await save(home, later)
     async with live():

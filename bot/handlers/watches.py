@@ -45,7 +45,7 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
     if (quiet := parse_quiet_hours(given)) is not None:
         text = Text(words("watch-quiet", hours=quiet) if quiet else words("watch-quiet-off"))
         if not await subscriptions.set_quiet_hours(context.archive, message.chat.id, quiet):
-            text = words.rich("watches-none", example=example)
+            text = words.rich("watch-quiet-none", example=example)
     elif len(given) > _MAX_LENGTH or not parse_watch(query).terms:
         text = words.rich("watch-how", example=example, quiet=Code(f"/watch {words('watch-quiet-example')}"))
     elif await subscriptions.add_watch(

@@ -1219,6 +1219,7 @@ watch-over = { $count ->
    *[other] { $text }: { $count } more posts yesterday. See /watches
 }
 watch-quiet = I send nothing in these hours: { $hours }
+watch-quiet-none = First tell me what to look out for, such as { $example }. Then set the quiet hours again.
 watch-quiet-off = I write at any hour now.
 watch-mute = Mute for a day
 watch-stop = Stop

@@ -1298,6 +1298,7 @@ watch-over = { $count ->
    *[many] { $text }: вчера ещё { $count } постов. Смотрите /watches
 }
 watch-quiet = В эти часы не пишу: { $hours }
+watch-quiet-none = Сначала напишите, за чем следить, например { $example }. Потом задайте тихие часы ещё раз.
 watch-quiet-off = Теперь пишу в любое время.
 watch-mute = Тихо на день
 watch-stop = Остановить

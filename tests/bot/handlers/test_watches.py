@@ -89,6 +89,7 @@ async def test_an_event_is_told_once_until_its_watch_is_stopped_or_erased(sandbo
         await say_text(sandbox, OTTO, "/watch walrus")
         assert "/watch" in await say_text(sandbox, OTTO, "/watch")
         assert "22-8" in await say_text(sandbox, OTTO, "/watch quiet 22-8")
+        assert (await say_text(sandbox, RITA, "/watch тихо 22-8")).startswith("Сначала напишите, за чем следить")
         asked = await say(sandbox, OTTO, "/forget")
         await press(sandbox, asked, "Erase", OTTO)
         assert query(home, "SELECT count(*) FROM watches") == 0

@@ -123,6 +123,8 @@ class IndexingWorker:
             log.error("the indexes were not saved: %s", exc.reason)
 
     async def _catch_up(self) -> None:
+        if not self._first_pass_done.is_set():
+            await channels.finish_removals(self._archive)
         await inbox.process_pending_posts(self._archive)
         if await self._run_reported(LEXICAL, self.indexer.catch_up):
             for wakeup in (self._dense_wakeup, self._copies_wakeup, self.files_wakeup):

@@ -19,7 +19,6 @@ from rag_core.storage.db import Archive, assign_sequence_numbers
 from rag_core.storage.post_rows import from_unix_seconds, get_unix_time, to_unix_seconds
 from rag_core.storage.posts import (
     TRANSACTION_ROWS,
-    list_message_ids,
     mark_posts_changed,
     mark_posts_deleted,
 )
@@ -260,6 +259,9 @@ async def load_topics_of_messages(archive: Archive, chat_id: int) -> dict[int, i
     return {row[0]: row[1] for row in rows}
 
 
+_REMOVING = "removing "  # of the choice that holds the last change before a removal until all posts are marked
+
+
 async def remove_channel(archive: Archive, chat_id: int) -> int:
     """Remove a channel: tombstones for its posts, no bindings and no gaps. Returns how many posts it had."""
     async with archive.writing() as connection:
@@ -267,8 +269,25 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
         await connection.execute(f"UPDATE channels SET {closed} WHERE chat_id = ?", (chat_id,))
         for table in ("bindings", "gaps", "history", "topics"):
             await connection.execute(f"DELETE FROM {table} WHERE chat_id = ?", (chat_id,))
-    keys = [PostKey(chat_id, one) for one in await list_message_ids(archive, chat_id)]
-    return await mark_posts_deleted(archive, keys, how="removed")
+        sql = "INSERT OR REPLACE INTO choices (name, value) SELECT ?, value FROM sequence"
+        await connection.execute(sql, (f"{_REMOVING}{chat_id}",))
+    return await _mark_removed(archive, chat_id)
+
+
+async def _mark_removed(archive: Archive, chat_id: int) -> int:
+    name = f"{_REMOVING}{chat_id}"
+    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL AND seq <= ? ORDER BY message_id"
+    last = await archive.value("SELECT CAST(value AS INTEGER) FROM choices WHERE name = ?", (name,))
+    keys = [PostKey(chat_id, one) for one in await archive.column(sql, (chat_id, last))]
+    count = await mark_posts_deleted(archive, keys, how="removed")
+    await archive.execute("DELETE FROM choices WHERE name = ?", (name,))
+    return count
+
+
+async def finish_removals(archive: Archive) -> None:
+    """Finish the removals of channels that a process which was killed has begun."""
+    for name in await archive.column("SELECT name FROM choices WHERE name GLOB ?", (f"{_REMOVING}*",)):
+        await _mark_removed(archive, int(name.removeprefix(_REMOVING)))
 
 
 async def purge_removed_posts(archive: Archive, taken: int) -> None:
@@ -286,6 +305,7 @@ async def purge_removed_posts(archive: Archive, taken: int) -> None:
                 await connection.execute(sql)
                 await connection.execute(
                     "UPDATE channels SET state = 'pending', added_at = ? WHERE state = 'removed' "
+                    f"AND NOT EXISTS (SELECT 1 FROM choices WHERE name = '{_REMOVING}' || channels.chat_id) "
                     f"AND EXISTS (SELECT 1 {mine} AND deleted_at IS NULL) "
                     f"AND NOT EXISTS (SELECT 1 {mine} AND deleted_how = 'removed')",
                     (get_unix_time(),),

@@ -1,5 +1,7 @@
 import asyncio
+from contextlib import suppress
 
+import pytest
 from driver import HARBOUR, OTTO, say
 
 from bot.indexing import IndexingWorker
@@ -84,6 +86,33 @@ async def test_a_removed_channel_leaves_the_index_and_then_the_archive(archive, 
     for index in (lexical, saved):
         assert len(index) == 1
         assert not index.known("ferri", SearchFilter(frozenset({-1001, -1002})))
+
+
+@pytest.mark.parametrize("at", ["while the index takes the removal in", "when the bot is killed"])
+async def test_a_removal_of_many_posts_is_finished_whatever_comes_between(archive, make_post, monkeypatch, at):
+    await channels.save_channel(archive, Channel(-1001, "Gone"))
+    await posts.save_posts(archive, [make_post(n, f"ferry {n}") for n in range(1, 4)], source="test")
+    mark = channels.mark_posts_deleted
+
+    async def mark_with_interruption(archive, keys, *, how):
+        first, *others = keys
+        if at == "when the bot is killed":
+            await mark(archive, [first], how=how)
+            raise asyncio.CancelledError
+        await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
+        return await mark(archive, [first, *others], how=how)
+
+    with monkeypatch.context() as patched, suppress(asyncio.CancelledError):
+        patched.setattr(channels, "mark_posts_deleted", mark_with_interruption)
+        await channels.remove_channel(archive, -1001)
+    await posts.save_posts(archive, [make_post(1, "harbour", chat=-1002)], source="test")
+
+    async def gone():
+        while await channels.load_channels(archive):  # noqa: ASYNC110, nothing rings
+            await asyncio.sleep(0.01)
+
+    await run(IndexingWorker(archive, LexicalIndexer(archive, LexicalIndex()), every=0.01), gone())
+    assert await archive.column("SELECT chat_id FROM posts") == [-1002]
 
 
 async def test_a_post_is_found_soon_after_it_was_posted(sandbox, live):

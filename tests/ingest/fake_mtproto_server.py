@@ -6,10 +6,12 @@ from typing import Any
 
 from telethon import TelegramClient, errors, functions, types
 
-from rag_core.types import Channel
+from rag_core.storage import channels
+from rag_core.types import Channel, Visibility
 
 BARE_ID = 1234567890
 CHAT_ID = -1_000_000_000_000 - BARE_ID
+GROUP_ID = CHAT_ID - 1
 START = datetime(2024, 3, 12, 12, 0, tzinfo=UTC)
 CHANNEL = Channel(CHAT_ID, "Пекарня", "bakery", inside=True)
 
@@ -85,3 +87,10 @@ def serve(monkeypatch, server=None):
     monkeypatch.setattr(TelegramClient, "sign_in", sign_in)
     monkeypatch.setattr(TelegramClient, "is_user_authorized", authorized)
     return found
+
+
+async def save_bakery(archive):
+    """A channel that the bot is in and has no posts of, and an approved group."""
+    await channels.save_channel(archive, Channel(CHAT_ID, "Bakery", "bakery", visibility=Visibility.PUBLIC))
+    await channels.save_channel(archive, Channel(GROUP_ID, "Bakers", kind="supergroup"))
+    await channels.record_bot_joined(archive, CHAT_ID)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from faulty_indexes import BrokenLexical, Meaning, with_meaning
+from faulty_indexes import BrokenLexical, Compass, Meaning, with_meaning
 
 from rag_core.answer import answer_question
 from rag_core.caches import Caches, VersionedCache, make_plan_key
@@ -128,16 +128,6 @@ async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(librar
     await library.keep(edited, make_post(99, "Anything.", chat=library.harbour), index=False)
     assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {6, 20}
     assert looks(library) == {"plan": True, "lookup": False}
-
-
-class Compass:
-    """An embedding model that knows one direction."""
-
-    def has_word(self, word):
-        return True
-
-    async def query(self, text):
-        return np.array([1, 0], np.float32)
 
 
 async def test_hits_are_forgotten_when_the_vectors_have_changed(library, tmp_path):

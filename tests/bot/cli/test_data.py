@@ -9,16 +9,15 @@ from functools import partial
 
 import pytest
 from driver import KILN, query_archive
-from fake_mtproto_server import CHAT_ID, serve
+from fake_mtproto_server import GROUP_ID, save_bakery, serve
 from telethon import errors
 
 from bot.__main__ import main
 from bot.data_folder import lock_data_folder
 from ingest.history import PacedSource
 from rag_core.engine import load_or_make_lexical_index
-from rag_core.storage import channels, index_state
+from rag_core.storage import index_state
 from rag_core.storage.backups import list_backups
-from rag_core.types import Channel, Visibility
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -133,9 +132,6 @@ def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram, ho
     assert "7:30" in out
 
 
-GROUP_ID = CHAT_ID - 1
-
-
 @pytest.fixture
 def server(monkeypatch):
     """Telegram below the client library, asked without pauses."""
@@ -146,14 +142,7 @@ def server(monkeypatch):
 
 @pytest.fixture
 async def bakery(home):
-    """A channel that the bot is in and has no posts of, and an approved group."""
-
-    async def save(archive):
-        await channels.save_channel(archive, Channel(CHAT_ID, "Bakery", "bakery", visibility=Visibility.PUBLIC))
-        await channels.save_channel(archive, Channel(GROUP_ID, "Bakers", kind="supergroup"))
-        await channels.record_bot_joined(archive, CHAT_ID)
-
-    await query_archive(home, save)
+    await query_archive(home, save_bakery)
     return home
 
 

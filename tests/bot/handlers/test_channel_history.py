@@ -5,16 +5,14 @@ from functools import partial
 
 import pytest
 from driver import ADMIN, OTTO, buttons, current, open_archive, press, query_archive, say
-from fake_mtproto_server import CHAT_ID, make_message, serve
+from fake_mtproto_server import CHAT_ID, GROUP_ID, make_message, save_bakery, serve
 
 from bot import jobs
 from bot.handlers import channels as handlers
 from ingest.history import PacedSource
-from rag_core.storage import channel_history, channels, posts
-from rag_core.types import Channel, Visibility
+from rag_core.storage import channel_history, posts
 
 ON = {"history": {"api_id": 1, "api_hash": "hash"}}
-GROUP_ID = CHAT_ID - 1
 
 
 @pytest.fixture
@@ -28,14 +26,7 @@ def server(monkeypatch):
 
 @pytest.fixture
 async def bakery(home, sandbox):
-    """A channel that the bot is in and has no posts of, and an approved group."""
-
-    async def save(archive):
-        await channels.save_channel(archive, Channel(CHAT_ID, "Bakery", "bakery", visibility=Visibility.PUBLIC))
-        await channels.save_channel(archive, Channel(GROUP_ID, "Bakers", kind="supergroup"))
-        await channels.record_bot_joined(archive, CHAT_ID)
-
-    await query_archive(home, save)
+    await query_archive(home, save_bakery)
     sandbox.world.add_channel(CHAT_ID, "Bakery", "bakery", members=[ADMIN])
     return home
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from faulty_indexes import Compass
 
 from rag_core.answer import answer_question
 from rag_core.index.vector_store import VectorPoint
@@ -120,16 +121,6 @@ async def test_a_forward_is_found_by_the_username_that_its_channel_has_now(news,
     await news.keep(make_post(80, "Глазурь сохнет два дня.", chat=news.harbour, origin=origin))
     given = await news.ask("Сколько сохнет глазурь? Переслано из @pech_i_glina", lang="ru")
     assert numbers(given) == [80]
-
-
-class Compass:
-    """An embedding model that knows one direction."""
-
-    def has_word(self, word):
-        return True
-
-    async def query(self, text):
-        return np.array([1, 0], np.float32)
 
 
 async def with_vectors(news, folder):

@@ -80,12 +80,16 @@ class AnswerDelivery:
         with self.log_archive_errors():
             await questions.save_delivery(self.archive, self.asked.id, self.messages, whole)
 
-    async def replace(self, said: str) -> None:
-        """Replace the answer by one sentence: the messages that have arrived are deleted, as nothing corrects them."""
+    async def delete(self, *, begun: bool) -> None:
+        """Delete the messages that have arrived; with `begun` also those that were to become the answer."""
         for message in self.messages:
-            if message.sent and message.message_id:
+            if message.message_id and (message.sent or begun):
                 with suppress(TelegramAPIError, ClientDecodeError), send_to_asker(get_answer_address(self.asked)):
                     await self.bot.delete_message(self.asked.chat_id, message.message_id)
+
+    async def replace(self, said: str) -> None:
+        """Replace the answer by one sentence: nothing corrects the messages that have arrived."""
+        await self.delete(begun=False)
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
         begun = next((message.message_id for message in self.messages if not message.sent), None)
         self.messages = [DeliveryMessage(0, said, "[]", message_id=begun)]
@@ -247,6 +251,7 @@ class Outbox:
             sent = await self._send_or_replace(delivery)
         except recheck.QuestionErased:
             log.info("question %d: it was erased, and its answer is not sent", asked.id)
+            await delivery.delete(begun=True)
             return True
         except (TelegramAPIError, ClientDecodeError, recheck.RecheckUnavailable) as exc:
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)

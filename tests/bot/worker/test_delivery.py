@@ -8,6 +8,7 @@ from driver import GROUP, HARBOUR, OTTO, RITA, current, execute, press, query_ar
 
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
+from rag_core.answer import answer_question
 from rag_core.storage import posts, readers
 from rag_core.types import PostKey
 
@@ -189,3 +190,26 @@ async def test_who_waits_for_an_answer_in_a_group_that_must_wait_is_answered_in_
         await sandbox.say(OTTO, QUESTIONS[1])
         (reply,) = await sandbox.replies(OTTO, timeout=15)
     assert "mackerel" in reply["text"]
+
+
+async def test_the_message_that_was_to_become_an_erased_answer_goes(sandbox, live, home, monkeypatch):
+    monkeypatch.setattr("bot.handlers.privacy._STOP_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.0)
+    begun = asyncio.Event()
+
+    async def wait_and_answer(*args, **more):
+        await begun.wait()
+        return await answer_question(*args, **more)
+
+    monkeypatch.setattr(question_worker, "answer_question", wait_and_answer)
+    await query_archive(home, lambda archive: readers.bind_channel(archive, GROUP, HARBOUR))
+    async with live():
+        await sandbox.say(OTTO, f"/ask@citegram_bot {QUESTIONS[0]}", chat_id=GROUP)
+        (progress,) = await sandbox.replies(GROUP)
+        erasing = await say(sandbox, OTTO, "/forget")
+        sandbox.faults.fail_next("editMessageText", "429", retry_after=1)
+        begun.set()
+        await on_its_way(home)
+        await press(sandbox, erasing, "Erase", OTTO)
+        messages = sandbox.world.room(GROUP).messages
+        assert await sandbox.until(lambda: progress["message_id"] not in messages, 10)

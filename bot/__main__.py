@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import gc
 import os
 import re
@@ -196,9 +197,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # who reads the output, such as head, has enough
+    except OSError as exc:
+        enough = isinstance(exc, BrokenPipeError)  # for who reads the output, such as head
+        if not enough and exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        if enough:
+            return 141
+        print("The disk is full: free some space, then run the command again.", file=sys.stderr)
+        return 1
 
 
 def _run_command(argv: Sequence[str] | None) -> int:

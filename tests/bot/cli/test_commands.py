@@ -243,6 +243,16 @@ def test_output_that_nobody_reads_to_its_end_leaves_no_traceback(nowhere, root):
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_output_to_a_full_disk_is_one_sentence(nowhere, root):
+    command = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "models", "list"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, cwd=root, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "The disk is full: free some space, then run the command again.\n"
+
+
 # ask
 
 

@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import pytest
 

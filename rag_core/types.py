@@ -636,6 +636,13 @@ class Answer:
         """Whether the posts do not answer the question."""
         return not self.sentences
 
+    def counts_lines(self, sentence: Sentence) -> bool:
+        """Whether a sentence counts posts that have lines of their own: computed, it quotes none of them."""
+        alone = {one.citations[0].post for one in self.sentences if len(one.citations) == 1}
+        posts = {c.post for c in sentence.citations}
+        quoted = any(c.quote in sentence.text for c in sentence.citations)
+        return self.model is None and len(posts) > 1 and posts <= alone and not quoted
+
     def posts(self) -> tuple[PostKey, ...]:
         """Cited posts, each once, in the order of their numbers (1, 2, ...)."""
         return tuple(dict.fromkeys(c.post for s in self.sentences for c in s.citations))

@@ -99,7 +99,10 @@ def describe_answer(
             "trace_id": answer.trace_id,
             "actions": [asdict(action) for action in answer.actions],
         },
-        marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
+        marks=[
+            [] if answer.counts_lines(s) else [numbers[key] for key in dict.fromkeys(c.post for c in s.citations)]
+            for s in answer.sentences
+        ],
         sources=[_build_source(answer, key, dates[key], stored.get(key)) for key in numbers],
         nearest=[_build_source(answer, p.key, p.date, p) for p in answer.nearest],
         understood=answer.restated,

@@ -162,7 +162,7 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     rendered, folded, seen = list[tuple[Text, DatedLine | None, bool]](), list[Text](), set[PostKey]()
     for place, sentence in enumerate(answer.sentences):
         cited = dict.fromkeys(c.post for c in sentence.citations)
-        numbered = () if _counts_lines(sentence, answer) else cited
+        numbered = () if answer.counts_lines(sentence) else cited
         marks = [piece for key in numbered for piece in (" ", link_number(numbers[key], key, answer.channels))]
         addresses = [one for key in cited if key not in seen for one in _list_addresses(key, answer)]
         seen |= cited.keys()
@@ -190,14 +190,6 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
         parts.append(Text(shown.words("answer-further"), "\n", quote))
     # A model writes a paragraph; quotes of different posts are separated.
     return as_list(*parts, sep=" " if answer.model is not None else "\n\n")
-
-
-def _counts_lines(sentence: Sentence, answer: Answer) -> bool:
-    """Whether a sentence counts posts that have lines of their own, by the program: it quotes none of them."""
-    alone = [one.citations[0].post for one in answer.sentences if len(one.citations) == 1]
-    posts = {c.post for c in sentence.citations}
-    quoted = any(c.quote in sentence.text for c in sentence.citations)
-    return answer.model is None and len(posts) > 1 and posts <= set(alone) and not quoted
 
 
 # Characters of the cells of a series: "Earlier, on 1 May 2025", and a quote.

@@ -130,7 +130,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
     else:
         first, further = list[str](), list[str]()
         for place, (sentence, marks) in enumerate(zip(answer["sentences"], found["marks"], strict=True)):
-            line = f"{strip_control_characters(sentence['text'])} {' '.join(f'[{n}]' for n in marks)}"
+            line = f"{strip_control_characters(sentence['text'])} {' '.join(f'[{n}]' for n in marks)}".rstrip()
             (further if place and sentence["further"] else first).append(line)
         lines = first + further
         if answer["certainty"] == Certainty.PROBABLE:

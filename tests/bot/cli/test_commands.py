@@ -359,6 +359,11 @@ def test_a_chat_remembers_until_a_new_one_begins(asked):
     assert fresh.count("starts a new conversation") == 1  # in place of an unknown command; /quit ended the rest
 
 
+def test_a_count_goes_without_the_numbers_that_the_lines_of_its_posts_have(asked):
+    count, first, *_ = asked("ask", "timeline of Tawny").out.splitlines()
+    assert re.fullmatch(r"\d+ posts with the word “Tawny”: .* 20\d\d\.", count) and first.endswith(" [1]")
+
+
 def test_a_remark_about_an_answer_is_no_question_in_a_chat(asked, monkeypatch):
     monkeypatch.setenv("BOT__CONTACT", "@owl_help")
     lines = ["How many posts mention Tawny?", "shorter", "точно?", "you got that wrong"]

@@ -142,7 +142,7 @@ async def test_made_up_foreign_and_stale_page_buttons_do_nothing(sandbox, live, 
             same, told = await turn(sandbox, first, data, OTTO)
             assert (same["text"], told) == (first["text"], STALE)
         token = buttons(first)["▶"].split(":")[2]
-        for number, shown in ((-(10**20), "page 1 of 3"), (10**20, "page 3 of 3")):
+        for number, shown in ((10**18, "page 3 of 3"), (-(10**18), "page 1 of 3")):
             data = f"b:search-page:{token}:{number}"
             assert shown in (await turn(sandbox, first, data, OTTO))[0]["text"]
         room = sandbox.world.room(OTTO)

@@ -150,7 +150,7 @@ def misses_some(text):
 
 @pytest.mark.parametrize("kind", ["500", "stall"])
 async def test_what_was_not_looked_at_is_said_to_who_may_be_a_member(sandbox, live, home, kind, monkeypatch):
-    monkeypatch.setattr(access, "_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(access, "_TIMEOUT_SECONDS", 0.1)
     await inside(home, CREW, SAFE)
     set_chat_member(sandbox.world, CREW, RITA, "member")
     asking = (PADLOCK, "/search padlock", "/verify The boathouse padlock opens with 4417.", "/start", "/digest now")
@@ -161,7 +161,9 @@ async def test_what_was_not_looked_at_is_said_to_who_may_be_a_member(sandbox, li
             for who in (RITA, OTTO):  # nothing tells which of them is a member
                 assert misses_some(await say_text(sandbox, who, text)), text
         sandbox.faults.clear()
-        assert "4417" in await say_text(sandbox, RITA, PADLOCK)
+        with monkeypatch.context() as patient:
+            patient.setattr(access, "_TIMEOUT_SECONDS", 3.0)
+            assert "4417" in await say_text(sandbox, RITA, PADLOCK)
     execute(home, "UPDATE memberships SET seen_at = seen_at - 90000")
     # before the process begins: a look in the background would make her answers wait for the next look
     sandbox.faults.fail_next("getChatMember", kind, times=10_000, seconds=8)
@@ -178,7 +180,10 @@ async def test_what_was_not_looked_at_is_said_to_who_may_be_a_member(sandbox, li
 
 
 @pytest.mark.parametrize("closed", [0, 2])
-async def test_an_outage_is_told_in_the_same_words_where_there_is_no_channel_for_members(sandbox, live, home, closed):
+async def test_an_outage_is_told_in_the_same_words_where_there_is_no_channel_for_members(
+    sandbox, live, home, monkeypatch, closed
+):
+    monkeypatch.setattr(access, "_TIMEOUT_SECONDS", 0.3)
     if closed:
         await inside(home, CREW, SAFE)
     async with live():

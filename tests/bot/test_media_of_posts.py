@@ -108,7 +108,11 @@ async def test_a_deleted_post_takes_the_text_of_its_file_along(sandbox, live, as
 
 
 @needs_tesseract
-async def test_a_picture_that_is_hidden_as_a_spoiler_later_is_quoted_no_more(sandbox, live, ask, home, post_file):
+async def test_a_picture_that_is_hidden_as_a_spoiler_later_is_quoted_no_more(
+    sandbox, live, ask, home, post_file, monkeypatch
+):
+    monkeypatch.setattr("bot.notifications._DEBOUNCE_SECONDS", 0.3)
+    monkeypatch.setattr("bot.notifications._ANSWER_INTERVAL_SECONDS", 0.1)
     async with live(), open_archive(home) as archive:
         sent = await post_file(HARBOUR, "photo", draw(PRICES), "Boat hire")
         await until_read(archive, 1)

@@ -160,6 +160,7 @@ async def test_a_rich_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the
         raise ZeroDivisionError
 
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
+    monkeypatch.setattr("bot.worker.delivery._LONGEST_SENDING_SECONDS", 0.1)
     monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
     for fault in (kind, "500"):
         sandbox.faults.fail_next("sendRichMessage", fault, times=1 if fault == kind else 1000)

@@ -105,7 +105,8 @@ async def test_a_sure_answer_offers_what_its_channel_answers_next_in_private_and
     assert len(next_answer["reply_markup"]["inline_keyboard"]) == 1  # what was just answered is not offered again
 
 
-async def test_a_press_that_telegram_makes_wait_keeps_no_other_reader_from_asking(sandbox, live):
+async def test_a_press_that_telegram_makes_wait_keeps_no_other_reader_from_asking(sandbox, live, monkeypatch):
+    monkeypatch.setattr("bot.app._SHUTDOWN_GRACE_SECONDS", 0.1)
     async with live():
         await sandbox.post(HARBOUR, PUBLIC)
         reply = await wait_for_suggestion(sandbox, OTTO)

@@ -41,6 +41,11 @@ NEWS = "The old walrus came back to the harbour this morning and sleeps on the p
 CLAY = "Walrus figures of white clay are on sale in the workshop until Sunday evening."
 
 
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch):
+    monkeypatch.setattr("bot.notifications._WATCH_INTERVAL_SECONDS", 0.05)
+
+
 async def settle(home):
     """Wait until every post is matched, and every hit is sent or put aside."""
     sql = (

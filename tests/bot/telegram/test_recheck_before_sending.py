@@ -237,7 +237,8 @@ async def test_what_cannot_be_checked_waits_until_it_can(sandbox, live, home, mo
     assert SECRET in reply["text"]
 
 
-async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox, live, home):
+async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox, live, home, monkeypatch):
+    monkeypatch.setattr("bot.worker.delivery._LONGEST_SENDING_SECONDS", 0.1)
     async with live():
         await ask_while_sending_fails(sandbox)
     async with open_archive(home) as archive:

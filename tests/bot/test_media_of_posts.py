@@ -29,6 +29,11 @@ def draw(text):
     return stored.getvalue()
 
 
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch):
+    monkeypatch.setattr("bot.app._MEDIA_SECONDS", 0.2)
+
+
 @pytest.fixture
 def post_file(sandbox):
     """Posts a file with a caption as a channel."""

@@ -59,7 +59,9 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 class PassageSimilarity:
-    """Similarity of a question to a passage: `post` is MaxSim over all its tokens.
+    """Similarity of a question to a passage: `post` is MaxSim over all its tokens, the mean of `nearest`.
+
+    `nearest`: for each token of the question the cosine to the nearest of the passage.
 
     MaxSim is the mean, over the tokens of the question, of the cosine to the nearest token of the text: late
     interaction, here with the tokens of an embedding model that was trained for means. Source: Khattab and Zaharia,
@@ -70,7 +72,17 @@ class PassageSimilarity:
         asked, self._vectors = question.vectors, passage.vectors
         self._spans, self._mean = passage.spans, _normalize(asked.mean(axis=0))
         self._cosines = _normalize(asked) @ _normalize(self._vectors).T
-        self.post = float(self._cosines.max(axis=1).mean()) if self._cosines.size else 0.0
+        self.nearest = self._nearest_tokens(0, self._cosines.shape[1])
+        self.post = float(self.nearest.mean()) if self.nearest.size else 0.0
+
+    def _nearest_tokens(self, first: int, end: int) -> NDArray[np.float32]:
+        cosines = self._cosines[:, first:end]
+        nearest: NDArray[np.float32] = cosines.max(axis=1) if cosines.size else np.zeros(len(cosines), np.float32)
+        return nearest
+
+    def compare_piece(self, start: int, end: int) -> NDArray[np.float32]:
+        """Cosine of each token of the question to the nearest of the piece at these offsets: shape (tokens,)."""
+        return self._nearest_tokens(*np.searchsorted(self._spans[:, 1], (start, end), side="right").tolist())
 
     def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
         """MaxSim of the pieces at these offsets, and cosine of the means; 0 where one has no token, as behind a cut."""

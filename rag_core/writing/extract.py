@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import accumulate, islice
 
-from rag_core.calibration import estimate_answering
+import numpy as np
+
+from rag_core.calibration import AnsweringFeatures, estimate_answering, estimate_answering_by_words
 from rag_core.dates import Period, find_dates, parse_period
 from rag_core.engine import Engine
 from rag_core.text.answer_type import (
@@ -224,13 +226,7 @@ def rank_pieces(
     timed = period is not None or bool(_NAMED_TIME.search(asked.text))
     if not ranked:
         return RankedPieces(asked, (), timed=timed)
-    first, likely = ranked[0], 0.0
-    terms = None if first.features.post_maxsim else first.features.terms
-    if terms != 0:  # else nothing but its type speaks for it
-        best_of_post = {one.source.number: one.score for one in reversed(ranked)}
-        others = [score for number, score in best_of_post.items() if number != first.source.number]
-        lead = first.score - sum(others) / len(others) if others else _LONELY_LEAD
-        likely = estimate_answering(first.score, lead, terms)
+    first, likely = ranked[0], _estimate_answering(asked, ranked, evidence)
     found = RankedPieces(asked, tuple(ranked), likely, timed=timed)
     if timed or asked.want not in _CHANGING_TYPES:
         return found
@@ -247,6 +243,35 @@ def rank_pieces(
     if asks_for_changes(asked.text):
         return replace(found, series=tuple(series))
     return found.put_successor_first(*reversed(series))
+
+
+def _estimate_answering(asked: QueryTerms, ranked: Sequence[ExtractCandidate], evidence: Evidence) -> float:
+    """Probability that the first of the ranked pieces answers."""
+    first = ranked[0]
+    best_of_post = {one.source.number: one.score for one in reversed(ranked)}
+    others = [score for number, score in best_of_post.items() if number != first.source.number]
+    lead = first.score - sum(others) / len(others) if others else _LONELY_LEAD
+    about, similarity = first.features, evidence.similarities.get(first.source.number)
+    if similarity is None or not about.post_maxsim:  # without a term nothing but its type speaks for it
+        return estimate_answering_by_words(first.score, lead, about.terms) if about.terms else 0.0
+    nearest = similarity.compare_piece(first.start, first.end)
+    of_posts = np.array([other.nearest for other in evidence.similarities.values()])
+    return estimate_answering(
+        AnsweringFeatures(
+            score=first.score,
+            lead=lead,
+            clear_lead=first.score - max(others) if others else _LONELY_LEAD,
+            rank=about.rank,
+            cosine=about.cosine,
+            held=about.held,
+            terms=about.terms,
+            weakest=float(np.sort(nearest)[:2].mean()),
+            advantage=float(nearest.mean() - of_posts.mean()),
+            strongest=float(of_posts.max()),
+            tokens=len(nearest),
+            foreign=float(detect_language(first.text) != detect_language(asked.text)),
+        )
+    )
 
 
 def _fit_period(one: ExtractCandidate, period: Period) -> int:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_core.calibration import estimate_answering
+from rag_core.calibration import AnsweringFeatures, estimate_answering, estimate_answering_by_words
 from rag_core.context.evidence import find_repeated_lines, is_boilerplate
 from rag_core.dates import parse_period
 from rag_core.text.query_terms import QueryTerms
@@ -157,12 +157,27 @@ def test_two_posts_that_answer_alike_contest_each_other():
     assert not ranked("когда отходит лодка", evidence("Лодка отходит в 9:00.", "Погода хорошая.")).is_contested
 
 
-@given(st.floats(0, 60), st.floats(-5, 30), st.floats(0, 60))
-def test_a_better_piece_is_never_less_likely(score, lead, more):
-    for terms in (None, 0.5):
-        likely = estimate_answering(score, lead, terms)
-        assert 0 <= likely <= estimate_answering(score + more, lead, terms) <= 1
-        assert likely <= estimate_answering(score, lead + more, terms)
+@given(st.floats(0, 60), st.floats(-5, 30), st.floats(0, 60), st.floats(0, 1))
+def test_by_words_a_better_piece_is_never_less_likely(score, lead, more, terms):
+    likely = estimate_answering_by_words(score, lead, terms)
+    assert 0 <= likely <= estimate_answering_by_words(score + more, lead, terms) <= 1
+    assert likely <= estimate_answering_by_words(score, lead + more, terms)
+
+
+# Of pieces of the data: the mean of those that answer, and of those that do not.
+ANSWERING = AnsweringFeatures(28, 4, 2.5, 0.95, 0.5, 0.8, 0.6, 0.3, 0.1, 0.8, 8, 0)
+BESIDE = AnsweringFeatures(22, 1.5, 0.5, 0.8, 0.3, 0.5, 0.3, 0.15, 0.03, 0.6, 9, 0)
+
+
+def test_what_answers_is_likelier_than_what_stands_beside_it():
+    assert estimate_answering(BESIDE) < estimate_answering(ANSWERING)
+
+
+@given(st.builds(AnsweringFeatures, *[st.floats(-1e6, 1e6)] * len(AnsweringFeatures._fields)), st.floats(1, 1e6))
+def test_beyond_the_data_nothing_is_likelier_than_at_its_edge(features, factor):
+    assert 0 <= estimate_answering(features) <= 1
+    far = AnsweringFeatures(*(one * factor * 1e6 for one in features))
+    assert estimate_answering(far) == estimate_answering(AnsweringFeatures(*(one * 1e6 for one in features)))
 
 
 def test_how_a_price_changed_is_answered_by_the_whole_series():

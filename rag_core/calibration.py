@@ -53,8 +53,9 @@ class AnsweringFeatures(NamedTuple):
     foreign: float
 
 
-# Rows: the matrix of a quadratic form of (1, features), then the least and the most of each in the data.
+# The matrix of a quadratic form of (1, features), and the least and the most of each in the data.
 _ANSWERING = np.load(Path(__file__).with_name("answering.npy"))
+_FORM, _LEAST, _MOST = _ANSWERING[:-2], _ANSWERING[-2], _ANSWERING[-1]
 
 
 def estimate_answering(features: AnsweringFeatures) -> float:
@@ -63,9 +64,8 @@ def estimate_answering(features: AnsweringFeatures) -> float:
     A logistic regression of second degree, fitted by `tests/data/reading/fit.py` on 8,081 questions over 82 invented
     channels.
     """
-    *form, least, most = _ANSWERING
-    known = np.clip((1.0, *features), least, most)
-    return _to_probability(float(known @ np.array(form) @ known))
+    known = np.clip((1.0, *features), _LEAST, _MOST)
+    return _to_probability(float(known @ _FORM @ known))
 
 
 def estimate_answering_by_words(score: float, lead: float, terms: float) -> float:

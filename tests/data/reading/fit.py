@@ -32,12 +32,12 @@ PENALTY = 330.0  # of the squared weights, features of unit variance: of 33 to 1
 
 async def measure(folder, settings):
     """Of each question whose best piece was compared: features, probability in use, first right, answerable."""
-    rows, seen = [], []
+    rows, seen, dataset = [], [], read_dataset(folder, (), None, None)
     recorded = lambda features: seen.append(features) or calibration.estimate_answering(features)  # noqa: E731
     with patch.object(extract, "estimate_answering", recorded):
-        async with open_indexed_dataset(read_dataset(folder, (), None, None), settings) as data:
+        async with open_indexed_dataset(dataset, settings) as data:
             data.rag = replace(data.rag, calibration=data.rag.calibration.without_bars())
-            for query in read_dataset(folder, (), None, None).queries:
+            for query in dataset.queries:
                 seen.clear()
                 answer = await answer_or_refuse(build_question(query, data), data.rag)
                 of_it = [one for one in seen if calibration.estimate_answering(one) == answer.confidence]

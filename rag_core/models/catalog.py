@@ -104,6 +104,7 @@ class ModelSpec:
     max_tokens: int = 512  # of a text, or of a question and a text together; longer ones are cut
     dense_weight: float = 0.5  # initial weight of the dense retriever; `eval calibrate` measures a better one
     centres: str = ""  # file of mean vectors beside this one: (query, passage) x (ru, en) x dimension
+    adapter: str = ""  # file of changes beside this one, with which the tokens of a question and a post are compared
     judges_only: bool = False  # below four billion parameters: what it plans and writes is of no use (EVALUATION.md)
     memory: int = 0  # bytes that a writer needs with 4,096 tokens of context, speech recognition with half an hour
     architecture: str = ""  # of a writer, as the GGUF names it: the pinned llama.cpp loads it

@@ -116,6 +116,42 @@ def write_bert_onnx(config: Mapping[str, Any], weights: TensorsByName, file: Pat
         bert.graph.save(file, inputs, output, ["batch", "length", config["hidden_size"]])
 
 
+def adapt_bert_onnx(file: Path, adapter: Path) -> bytes:
+    """Serialize the model in `file`, which `write_bert_onnx` made, with the changes of an adapter in its weights.
+
+    The adapter, .npz, holds norms as they are, and of the matrix NAME, (outputs, inputs), a change of low rank in 8
+    bits: NAME.up (outputs, rank) times NAME.scale (rank,) times NAME.down (rank, inputs). Source: Hu et al., "LoRA"
+    (2021), https://arxiv.org/abs/2106.09685. Raises KeyError, ValueError where it is of another model.
+    """
+    model = onnx.load(file)
+    tensors = {one.name: one for one in model.graph.initializer}
+
+    def write(name: str, value: NDArray[Any]) -> None:
+        if list(tensors[name].dims) != list(value.shape):
+            raise ValueError(f"{adapter.name} is of another model: {name}")
+        tensors[name].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(value), name))
+
+    with np.load(adapter) as changes:
+        for name in changes.files:
+            whole, _, part = name.rpartition(".")
+            if part == "up":
+                change = (changes[name] * changes[whole + ".scale"]) @ changes[whole + ".down"]
+                before = (numpy_helper.to_array(tensors[f"{whole}.{kind}"]) for kind in ("whole", "scale"))
+                weight = np.multiply(*before) + change.T
+                scale = _scale_columns(weight)
+                write(whole + ".whole", np.rint(weight / scale).astype(np.int8))
+                write(whole + ".scale", scale)
+            elif part in ("weight", "bias"):
+                write(name, changes[name].astype(np.float32))
+    return bytes(model.SerializeToString())
+
+
+def _scale_columns(weight: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale of each output of a matrix (inputs, outputs), by which it is divided to be written in 7 bits."""
+    scale: NDArray[np.float32] = np.maximum(np.abs(weight).max(axis=0), 1e-9).astype(np.float32) / _MAX_WEIGHT
+    return scale
+
+
 class _BertGraph:
     """Building blocks of a BERT encoder; x is always (batch, length, hidden)."""
 
@@ -185,7 +221,7 @@ class _BertGraph:
 
     def _linear(self, x: str, name: str) -> str:
         g, weight = self.graph, self._weights[name + ".weight"].astype(np.float32).T
-        scale = np.maximum(np.abs(weight).max(axis=0), 1e-9) / _MAX_WEIGHT
+        scale = _scale_columns(weight)
         whole, per_token = self._as_whole(x)
         made = g.op(
             "MatMulInteger",

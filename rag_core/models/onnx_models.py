@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock, get_native_id
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
-from rag_core.models.model_files import check_model_files
+from rag_core.models.model_files import check_model_files, compute_sha256
 from rag_core.processes import release_free_memory
 from rag_core.text.tokens import detect_language, stem
 
@@ -114,19 +115,25 @@ def choose_onnx_providers(name: str) -> list[str]:
 
 
 class OfflineModel:
-    """Tokenizer and network of an offline model, run by onnxruntime itself."""
+    """Tokenizer and network of an offline model, run by onnxruntime itself.
 
-    def __init__(self, tokenizer: Tokenizer, network: InferenceSession) -> None:
-        self.tokenizer, self._network = tokenizer, network
+    `adapted`: the same network with the row's adapter; the network itself where it has none.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, network: InferenceSession, adapted: InferenceSession) -> None:
+        self.tokenizer, self._network, self._adapted = tokenizer, network, adapted
         columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
         self._columns = {node.name: columns[node.name] for node in network.get_inputs()}
 
-    def __call__(self, batch: Sequence[str | tuple[str, str]]) -> tuple[NDArray[np.floating[Any]], Sequence[Encoding]]:
+    def __call__(
+        self, batch: Sequence[str | tuple[str, str]], *, adapted: bool = False
+    ) -> tuple[NDArray[np.floating[Any]], Sequence[Encoding]]:
         """Output for a batch of texts, or of pairs, and how each was cut into tokens."""
         encoded = self.tokenizer.encode_batch(batch)
         columns = self._columns.items()
         given = {name: np.array([getattr(one, column) for one in encoded], np.int64) for name, column in columns}
-        return np.asarray(self._network.run(None, given)[0]), encoded
+        network = self._adapted if adapted else self._network
+        return np.asarray(network.run(None, given)[0]), encoded
 
 
 def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) -> OfflineModel:
@@ -142,9 +149,33 @@ def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) ->
     options.intra_op_num_threads = options.inter_op_num_threads = session["threads"]
     # Threads that wait busily for the next operator cost a short question three times its own processor time.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    network = InferenceSession(str(folder / row.file), options, providers=session["providers"])
+    network = adapted = InferenceSession(str(folder / row.file), options, providers=session["providers"])
+    if row.adapter:
+        adapted = InferenceSession(_adapt_model(folder, row), options, providers=session["providers"])
     release_free_memory()  # a tenth of what loading took: of the vocabulary as JSON, of weights before their packing
-    return OfflineModel(tokenizer, network)
+    return OfflineModel(tokenizer, network, adapted)
+
+
+def _adapt_model(folder: Path, row: ModelSpec) -> str | bytes:
+    """Path of the model with the row's adapter, made once beside it; its bytes where the folder cannot be written."""
+    adapter = Path(__file__).with_name(row.adapter)
+    made = folder / f"adapted-{compute_sha256(adapter)[:8]}.onnx"
+    if made.is_file():
+        return str(made)
+    from rag_core.models.onnx_conversion import adapt_bert_onnx  # with onnx, a second's work of importing
+
+    weights, part = adapt_bert_onnx(folder / row.file, adapter), made.with_suffix(f".{os.getpid()}")
+    try:
+        part.write_bytes(weights)
+        part.replace(made)  # another process may have made the same
+        for other in folder.glob("adapted-*.onnx"):
+            if other != made:
+                other.unlink(missing_ok=True)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        return weights
+    return str(made)
 
 
 def _load_with_fastembed(
@@ -353,7 +384,7 @@ class _EmbeddingNetwork:
         assert self._offline is not None  # loaded as the model was opened
         assert self._centres is not None
         prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
-        output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)])
+        output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)], adapted=True)
         offsets = np.array(encoded.offsets, np.int64)
         own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
         centre = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]

@@ -349,7 +349,7 @@ async def test_what_a_better_embedder_costs_is_offered_until_it_is_asked_for(ope
         assert offer
         assert str(offer) == (
             "e5-small-centred is here and finds more than minilm-navec, which made the vectors: citegram models use "
-            "e5-small-centred embeds 4 posts anew beside them (about 1 min at 30 posts/s, 350 MB of memory)."
+            "e5-small-centred embeds 4 posts anew beside them (about 1 min at 30 posts/s, 420 MB of memory)."
         )
         await switch_model(bench.rag, NEW)
         offer = await find_embedder_offer(bench.rag.settings, bench.rag.archive)

@@ -65,7 +65,7 @@ class PassageSimilarity:
     `nearest`: for each token of the question the cosine to the nearest of the passage.
 
     MaxSim is the mean, over the tokens of the question, of the cosine to the nearest token of the text: late
-    interaction, here with the tokens of an embedding model that was trained for means. Source: Khattab and Zaharia,
+    interaction, here with the tokens of an embedding model and its adapter. Source: Khattab and Zaharia,
     "ColBERT" (2020), https://arxiv.org/abs/2004.12832.
     """
 
@@ -168,7 +168,7 @@ def _adapt_model(folder: Path, row: ModelSpec) -> str | bytes:
     try:
         part.write_bytes(weights)
         part.replace(made)  # another process may have made the same
-        for other in folder.glob("adapted-*.onnx"):
+        for other in folder.glob("adapted-*"):  # of an earlier adapter, or of a process that was killed
             if other != made:
                 other.unlink(missing_ok=True)
     except OSError:

@@ -25,6 +25,7 @@ from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional
 
+from rag_core.models.onnx_conversion import _TENSOR_NAMES
 from rag_core.text.answer_type import VAGUE_TYPES, contains_answer_type, detect_answer_type
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, tokenize_sentences
 from rag_core.text.tokens import detect_language, tokenize
@@ -36,10 +37,8 @@ TRAINED = (*range(1, 19), *range(22, 70))
 FROZEN, RANK, DROPOUT = 4, 32, 0.05  # layers, numbers, share
 POSTS, BATCH, LONGEST = 6, 8, 120  # posts of a question, questions of a step, tokens of a post
 RATE, WARM_STEPS, TEMPERATURE = 3e-4, 40, 0.05
-MATRICES = {
-    "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
-    "o": "attention.output.dense", "i": "intermediate.dense", "f": "output.dense",
-}  # fmt: skip
+MATRICES = {short: name for short, name in _TENSOR_NAMES.items() if not short.endswith("ln")}
+FIXED = _WEIGHTS._replace(maxsim=0.0, cosine=0.0, post_maxsim=0.0)  # weights of the features that are not learned
 
 
 @dataclass
@@ -96,8 +95,8 @@ class Layer(nn.Module):
         batch, length, _ = x.shape
         heads = [one(x).view(batch, length, 12, 32).transpose(1, 2) for one in (self.q, self.k, self.v)]
         met = functional.scaled_dot_product_attention(*heads, attn_mask=hide).transpose(1, 2).reshape(x.shape)
-        x = self.norm(x + functional.dropout(self.o(met), self.dropout, self.training), 0)
-        inner = self.f(functional.gelu(self.i(x)))
+        x = self.norm(x + functional.dropout(self.ao(met), self.dropout, self.training), 0)
+        inner = self.fo(functional.gelu(self.fi(x)))
         return self.norm(x + functional.dropout(inner, self.dropout, self.training), 2)
 
     def norm(self, x, first):
@@ -164,7 +163,8 @@ class Reader:
     def read(self, folder):
         """Examples of a set."""
         posts, queries = (
-            [json.loads(line) for line in (folder / f"{name}.jsonl").open()] for name in ("posts", "queries")
+            [json.loads(line) for line in (folder / f"{name}.jsonl").open(encoding="utf-8")]
+            for name in ("posts", "queries")
         )
         texts, numbers = [one["text"] for one in posts], {one["id"]: n for n, one in enumerate(posts)}
         vectors, asked = self.embed(texts, 1), self.embed([one["text"] for one in queries], 0)
@@ -190,10 +190,9 @@ class Reader:
             if first < last <= LONGEST:
                 held = 0.5 if want in VAGUE_TYPES else float(contains_answer_type(want, piece, query["text"]))
                 fixed = PieceFeatures(rank, 0.0, held, (end - start) / MAX_SENTENCE_LENGTH, 0.0)
-                weights = _WEIGHTS._replace(maxsim=0.0, cosine=0.0, post_maxsim=0.0)
                 holds = relevant and any(one.casefold() in piece.casefold() for one in query["answers"])
                 stale = not holds and any(one.casefold() in piece.casefold() for one in query.get("stale") or ())
-                pieces.append(Piece(first, last, holds, stale, float(np.dot(fixed, weights))))
+                pieces.append(Piece(first, last, holds, stale, float(np.dot(fixed, FIXED))))
         return self.mark(encoded.ids[:LONGEST], 1), int(detect_language(text) == "en"), pieces
 
 

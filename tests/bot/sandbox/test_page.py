@@ -164,8 +164,7 @@ async def test_a_rich_answer_is_drawn_and_its_notes_open_by_press_and_by_key(
 
 async def test_an_admin_posts_and_edits_in_a_channel(sandbox, shared_browser):
     page = await shared_browser.new_page(locale="ru-RU", viewport={"width": 1300, "height": 800})
-    await page.goto(f"{sandbox.url}/?user={ADMIN}")
-    await page.click(f'[data-chat="{CHANNEL}"]')
+    await page.goto(f"{sandbox.url}/?user={ADMIN}#{CHANNEL}")
     await page.fill("#composer", "Паром в девять")
     await page.press("#composer", "Enter")
     post = page.locator(f'#main [data-message="{CHANNEL}/401"]')
@@ -191,8 +190,7 @@ async def test_what_is_typed_while_a_message_is_sent_stays(sandbox, shared_brows
         await route.continue_()
 
     await page.route("**/sandbox/post", hold)
-    await page.goto(f"{sandbox.url}/?user={ADMIN}")
-    await page.click(f'[data-chat="{CHANNEL}"]')
+    await page.goto(f"{sandbox.url}/?user={ADMIN}#{CHANNEL}")
     await page.fill("#composer", "Паром в девять")
     await page.press("#composer", "Enter")
     await page.fill("#composer", "И в десять")
@@ -206,8 +204,7 @@ async def test_an_admin_attaches_a_file_in_a_channel(sandbox, shared_browser, na
     one_pixel = io.BytesIO()
     Image.new("L", (1, 1)).save(one_pixel, "PNG")
     page = await shared_browser.new_page(viewport={"width": 1300, "height": 800})
-    await page.goto(f"{sandbox.url}/?user={ADMIN}")
-    await page.click(f'[data-chat="{CHANNEL}"]')
+    await page.goto(f"{sandbox.url}/?user={ADMIN}#{CHANNEL}")
     await page.fill("#composer", "Boat hire")
     await page.set_input_files(
         "input[type=file]", {"name": name, "mimeType": "image/png", "buffer": one_pixel.getvalue()}

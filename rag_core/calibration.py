@@ -92,7 +92,7 @@ class Calibration:
     `bar`: from here an answer is shown, as probable; `sure`: from here it is stated without a caveat.
     """
 
-    bar: float = 0.35
+    bar: float = 0.42
     sure: float = 0.85
     data: str = "questions typed by people over invented and real channels"
     date: str = "2026-11-28"

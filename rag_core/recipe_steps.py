@@ -11,7 +11,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rag_core.context.evidence import add_conflicting_post, compose_evidence, find_successor, gather_evidence
+from rag_core.context.evidence import (
+    add_conflicting_post,
+    compose_evidence,
+    find_later_posts,
+    find_successor,
+    gather_evidence,
+)
 from rag_core.engine import Engine
 from rag_core.errors import RecipeFailed, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
@@ -21,9 +27,10 @@ from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.run import Run, Stage
-from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Shortfall
+from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Shortfall, Source
 from rag_core.verification.judge import judge_draft
-from rag_core.writing.extract import extract_draft, rank_evidence
+from rag_core.writing.extract import RankedPieces, extract_draft, rank_evidence
+from rag_core.writing.extract_candidates import ExtractCandidate
 from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
@@ -107,11 +114,6 @@ async def compare_sources(question: Question, plan: Plan, evidence: Evidence, ra
     return replace(evidence, similarities=known)
 
 
-# Probability that a later post supersedes the best piece: from the first on it goes before it, from the second on the
-# piece is called earlier. By a stranger's judgement 4 of 14 pieces that the first alone let pass were.
-_SUCCESSOR_FIRST, _SUCCESSOR_SAID = 0.25, 0.5
-
-
 async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> Round:
     """Compose the evidence from hits, and extract from it."""
     # with the copies of the posts, without them where the archive fails
@@ -126,18 +128,45 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
         ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
     down = any(one.stage.startswith(Stage.LEXICAL) for one in run.shortfalls)  # it would fail once more
     if ranked.may_be_superseded and not plan.has_filters and not down:
-        finding = find_successor(ranked.pieces[0], ranked.asked, evidence, question, rag)
-        successor = await run.attempt(Stage.SUCCESSOR, finding, None)
-        if successor and successor.likely >= _SUCCESSOR_FIRST and successor.piece.source.passage.key not in rag.passed:
-            source, said = successor.piece.source, successor.likely >= _SUCCESSOR_SAID
-            ranked = ranked.put_successor_first(successor.piece, said=said)
-            if source not in evidence.sources:
-                evidence = replace(evidence, sources=(*evidence.sources, source))
+        ranked, evidence = await order_in_time(question, plan, ranked, evidence, rag, run)
     async with run.stage(Stage.EXTRACT):
         draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences),
                  queries=len(plan.queries), legs=plan.legs, route=", ".join(plan.reasons))  # fmt: skip
     return Round(plan, draft, evidence)
+
+
+_MIN_SUCCESSION = 0.4  # probability from which on a later post supersedes a piece
+
+
+async def order_in_time(
+    question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine, run: Run
+) -> tuple[RankedPieces, Evidence]:
+    """Put what supersedes the best piece before it, from the evidence or found; else call earlier what that supersedes.
+
+    Returns the evidence with the source of the first piece.
+    """
+    weight = rag.lexical.statistics(question.viewer.channels).weight
+
+    async def find_last(piece: ExtractCandidate, *, further: bool) -> tuple[ExtractCandidate | None, Evidence]:
+        later = await run.attempt(Stage.SUCCESSOR, find_later_posts(piece, question, rag), {})
+        known = {source.passage.key for source in evidence.sources} | rag.passed
+        new = [Source(0, passage, 0.0) for key, passage in later.items() if further and key not in known]
+        wider = await compare_sources(question, plan, evidence.extend(new), rag, run) if new else evidence
+        found = await asyncio.to_thread(find_successor, piece, ranked.asked, wider, tuple(later), weight)
+        return (found.piece if found and found.likely >= _MIN_SUCCESSION else None), wider
+
+    first = ranked.pieces[0]
+    newest, wider = await find_last(first, further=True)
+    if newest:
+        if newest.source not in evidence.sources:
+            evidence = replace(wider, sources=(*evidence.sources, newest.source))
+        return ranked.put_first(newest, first), evidence
+    if older := ranked.next_older:
+        newest, _ = await find_last(older, further=False)
+        if newest and newest.source == first.source:
+            ranked = ranked.put_first(first, older)
+    return ranked, evidence
 
 
 _MIN_IMPROVEMENT = 0.1  # by which the coverage of the model's plan must exceed that of the rules

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
+from operator import mul
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ModelTooSlow
@@ -37,7 +38,7 @@ from rag_core.text.sentences import (
     split_long_span,
     split_sentences,
 )
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import (
     Citation,
     Draft,
@@ -63,6 +64,12 @@ from rag_core.writing.extract import announces_change
 from rag_core.writing.extract_candidates import ExtractCandidate, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_post, quote_question
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rag_core.models.onnx_models import PassageSimilarity
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
 _MIN_SHARE, _MIN_POSTS = 0.2, 5
@@ -443,8 +450,21 @@ def _find_conflicting_quote(
     return passage.cite(span)
 
 
-_VALUE_BONUS, _CHANGE_BONUS, _LENGTH_COST = 0.3, 0.3, 0.1  # of all weight, for MAX_ANSWER_LENGTH characters the last
-_FOUND_POSTS = 6  # of the search for the words of the piece
+_FOUND_POSTS = 4  # of the search for the words of the piece
+
+
+async def find_later_posts(piece: ExtractCandidate, question: Question, rag: Engine) -> dict[PostKey, Passage]:
+    """Find later posts of a piece's channel by its words, best first. Raises IndexUnavailable, ArchiveUnavailable."""
+    old = piece.source.passage
+    if old.key.chat_id not in question.viewer.channels:
+        return {}
+    only = SearchFilter(frozenset({old.key.chat_id}), old.date + timedelta(seconds=1), question.asked_at)
+    terms = tuple(dict.fromkeys(tokenize(piece.text)))
+    found = await asyncio.to_thread(rag.lexical.search, terms, only, _FOUND_POSTS)
+    passages = await fetch_passages(rag.archive, [place for place, _ in found])
+    return {one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}
+
+
 _MAX_LENGTH = 800  # characters, from which on a post counts as long
 
 
@@ -455,80 +475,88 @@ class Successor(NamedTuple):
     likely: float
 
 
-async def find_successor(
-    piece: ExtractCandidate, asked: QueryTerms, evidence: Evidence, question: Question, rag: Engine
-) -> Successor | None:
-    """Find the likeliest successor of a piece of the evidence; None without a later post that shares a word with it.
+class SuccessionFeatures(NamedTuple):
+    """What tells whether a piece of a later post supersedes an older piece.
 
-    Raises IndexUnavailable, ArchiveUnavailable.
+    gap: how far their scores are apart: both must answer the question
+    likeness: cosine of the two; where tokens are not compared, the weight share of the older piece's terms in its post
+    found: 1 for the first post in the search for the words of the older piece, 1/2 for the second; 0 for one not found
+    changed: 1 where it announces a change
+    valued: 1 where it gives another value than the older piece
+    length: characters of its post, over 800, at most 1
     """
-    old = piece.source.passage
-    if old.key.chat_id not in question.viewer.channels:
-        return None
-    terms = tuple(dict.fromkeys(tokenize(piece.text)))
-    only = SearchFilter(frozenset({old.key.chat_id}), old.date + timedelta(seconds=1), question.asked_at)
-    found = await asyncio.to_thread(rag.lexical.search, terms, only, _FOUND_POSTS)
-    passages = await fetch_passages(rag.archive, [place for place, _ in found])
-    later = list({one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}.values())
-    if later and names_thing(asked.text, piece.text, question.lang):
-        later = [one for one in later if not speaks_of_other_thing(asked.text, one.text, question.lang)]
-    if not later:
-        return None
-    weight = rag.lexical.statistics(question.viewer.channels).weight
-    own = {term: weight(term) for term in terms}
-    return await asyncio.to_thread(_choose_successor, piece, own, later, asked, evidence, weight)
+
+    gap: float
+    likeness: float
+    found: float
+    changed: float
+    valued: float
+    length: float
 
 
-def _choose_successor(
-    piece: ExtractCandidate,
-    own: Mapping[str, float],
-    later: Sequence[Passage],
-    asked: QueryTerms,
-    evidence: Evidence,
-    weight: TermWeight,
+# constants and weights: where tokens are compared, and by words
+_SUCCESSION = -3.9, SuccessionFeatures(-0.49, 5.1, 1.49, 0.38, 0.0, -0.1)
+_SUCCESSION_BY_WORDS = -0.6, SuccessionFeatures(-0.57, 7.6, 0.64, 0.3, 0.3, -3.8)
+
+
+def find_successor(
+    piece: ExtractCandidate, asked: QueryTerms, evidence: Evidence, found: Sequence[PostKey], weight: TermWeight
 ) -> Successor | None:
-    top = max((source.score for source in evidence.sources), default=0.0)
-    known = {source.passage.key: source for source in evidence.sources}
-    likely = {
-        passage.key: estimate_succession(
-            piece.text, passage.text, rank, own, known[passage.key].score / top if passage.key in known and top else 0.0
+    """Find the likeliest successor of a piece among the later posts of its channel in the evidence; None without one.
+
+    `found`: the posts of the search for its words, best first. By logistic regression, with sets held out as good as in
+    it (`tests/data/reading/fit.py`).
+    """
+    later, lang = list_successors(piece, asked, evidence, found, weight), detect_language(asked.text)
+    if later and names_thing(asked.text, piece.text, lang):  # another house or bus of the kind supersedes nothing
+        later = [one for one in later if not speaks_of_other_thing(asked.text, one[0].source.passage.text, lang)]
+    constant, weights = _SUCCESSION if piece.features.post_maxsim else _SUCCESSION_BY_WORDS
+    odds = [constant + sum(map(mul, weights, features)) for _, features in later]
+    best = max(range(len(later)), key=odds.__getitem__, default=None)
+    return None if best is None else Successor(later[best][0], 1 / (1 + math.exp(-odds[best])))
+
+
+def list_successors(
+    piece: ExtractCandidate, asked: QueryTerms, evidence: Evidence, found: Sequence[PostKey], weight: TermWeight
+) -> list[tuple[ExtractCandidate, SuccessionFeatures]]:
+    """List the best piece of each later post of the piece's channel, with what tells whether it supersedes it."""
+    old, before = piece.source.passage, extract_values(piece.text)
+    later = [
+        source
+        for source in evidence.sources
+        if source.passage.key.chat_id == old.key.chat_id and source.passage.date > old.date
+    ]
+    best = dict[PostKey, ExtractCandidate]()
+    for one in rank_candidates(asked, replace(evidence, sources=(*evidence.sources[:1], *later))):
+        if one.source in later:
+            best.setdefault(one.source.passage.key, one)
+    compared = evidence.similarities if piece.features.post_maxsim else {}
+    own, vector = {term: weight(term) for term in tokenize(piece.text)}, _embed_piece(piece, compared)
+
+    def compare(one: ExtractCandidate) -> float:
+        if vector is not None:
+            other = _embed_piece(one, compared)
+            return 0.0 if other is None else float(vector @ other)
+        there = own.keys() & collect_terms(one.source.passage.text)
+        return sum(own[term] for term in there) / max(sum(own.values()), 1e-9)
+
+    places = {key: 1 / rank for rank, key in enumerate(found, 1)}
+    return [
+        (
+            one,
+            SuccessionFeatures(
+                gap=abs(one.score - piece.features.score),
+                likeness=compare(one),
+                found=places.get(key, 0.0),
+                changed=float(announces_change(one.text)),
+                valued=float(bool(before) and not extract_values(one.text) <= before),
+                length=min(1.0, len(one.source.passage.text) / _MAX_LENGTH),
+            ),
         )
-        for rank, passage in enumerate(later)
-    }
-    best = max(later, key=lambda passage: likely[passage.key])
-    number = len(evidence.sources) + 1
-    source = known.get(best.key) or Source(number, best, 0.0)
-    # the piece that says most of the older piece and of the question, with a value of its type
-    weights = {**own, **{term: weight(term) for term in asked.share}}
-    most = sum(weights.values())
-
-    def score(one: ExtractCandidate) -> float:
-        there = frozenset(tokenize(one.text))
-        met = sum(weight for term, weight in weights.items() if term in there) / most
-        long = len(one.text) / MAX_ANSWER_LENGTH
-        return met + _VALUE_BONUS * one.holds + _CHANGE_BONUS * announces_change(one.text) - _LENGTH_COST * long
-
-    chosen = max(rank_candidates(asked, replace(evidence, sources=(source,))), key=score, default=None)
-    return Successor(chosen, likely[best.key]) if chosen else None
+        for key, one in best.items()
+    ]
 
 
-def estimate_succession(piece: str, post: str, rank: int, own: Mapping[str, float], score: float) -> float:
-    """Estimate the probability that a later post supersedes a piece, 0..1, by logistic regression.
-
-    `rank` of the post, from 0, in the search for the words of the piece; `own`: the weights of the piece's terms;
-    `score` of the post in the search for the question, over the best, 0 where that did not find it.
-    """
-    there, before = collect_terms(post), extract_values(piece)
-    shared = [weight for term, weight in own.items() if term in there]
-    z = (
-        -7.9
-        + 1.0 * (rank == 0)
-        + 1.0 / (1 + rank)
-        + 1.4 * sum(shared) / max(sum(own.values()), 1e-9)
-        + 1.8 * max(shared, default=0.0) / max(own.values(), default=1.0)
-        + 1.2 * announces_change(post)
-        + 1.2 * (bool(before) and not extract_values(post) <= before)  # another value
-        - 1.6 * min(1.0, len(post) / _MAX_LENGTH)
-        + 1.7 * score
-    )
-    return 1 / (1 + math.exp(-z))
+def _embed_piece(piece: ExtractCandidate, compared: Mapping[int, PassageSimilarity]) -> NDArray[np.float32] | None:
+    similarity = compared.get(piece.source.number)
+    return similarity.embed_piece(piece.start, piece.end) if similarity else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
@@ -136,9 +137,12 @@ async def open_store_of(settings: RagSettings, row: ModelSpec, archive: Archive)
     """Open or create the vector store of a model and an archive. Raises VectorsUnavailable."""
     from rag_core.index.vectors_edge import open_vector_store
 
-    folder = settings.data.dir / "vectors" / row.name
+    folder = settings.data.dir / "vectors" / row.space
+    for left in folder.parent.glob(f"{row.name}*") if row.adapter else ():  # of another adapter
+        if left != folder:
+            await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
     return await open_vector_store(
-        folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant, archive=archive.origin
+        folder, model=row.space, dimension=row.dimension, qdrant=settings.qdrant, archive=archive.origin
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,12 @@ class PackageSource:
     inside_bytes: int = 0
 
 
+@cache
+def _digest_adapter(name: str) -> str:
+    """First eight digits of the SHA-256 of a file beside this one."""
+    return hashlib.sha256(Path(__file__).with_name(name).read_bytes()).hexdigest()[:8]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """Row of the catalog. `parts` are models for one language each, which share one vector in blocks.
@@ -104,7 +112,7 @@ class ModelSpec:
     max_tokens: int = 512  # of a text, or of a question and a text together; longer ones are cut
     dense_weight: float = 0.5  # initial weight of the dense retriever; `eval calibrate` measures a better one
     centres: str = ""  # file of mean vectors beside this one: (query, passage) x (ru, en) x dimension
-    adapter: str = ""  # file of changes beside this one, with which the tokens of a question and a post are compared
+    adapter: str = ""  # file of changes of the weights beside this one
     judges_only: bool = False  # below four billion parameters: what it plans and writes is of no use (EVALUATION.md)
     memory: int = 0  # bytes that a writer needs with 4,096 tokens of context, speech recognition with half an hour
     architecture: str = ""  # of a writer, as the GGUF names it: the pinned llama.cpp loads it
@@ -116,6 +124,11 @@ class ModelSpec:
     def file(self) -> str:
         """Name of the weights file in the model's folder."""
         return _WEIGHTS_NAMES.get(self.role, "model.onnx")
+
+    @property
+    def space(self) -> str:
+        """Name of the vector space: with another adapter it is another one, and its vectors are made anew."""
+        return f"{self.name}-{_digest_adapter(self.adapter)}" if self.adapter else self.name
 
     @property
     def bytes(self) -> int:

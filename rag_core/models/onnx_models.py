@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
-from rag_core.models.model_files import check_model_files, compute_sha256
+from rag_core.models.model_files import check_model_files
 from rag_core.processes import release_free_memory
 from rag_core.text.tokens import detect_language, stem
 
@@ -85,6 +85,12 @@ class PassageSimilarity:
         """Cosine of each token of the question to the nearest of the piece at these offsets: shape (tokens,)."""
         return self._nearest_tokens(*np.searchsorted(self._spans[:, 1], (start, end), side="right").tolist())
 
+    def embed_piece(self, start: int, end: int) -> NDArray[np.float32]:
+        """Mean of the tokens of the piece at these offsets, of unit length; zeros where it has none."""
+        first, last = np.searchsorted(self._spans[:, 1], (start, end), side="right").tolist()
+        zeros: NDArray[np.float32] = np.zeros(self._vectors.shape[1], np.float32)
+        return _normalize(self._vectors[first:last].mean(axis=0)) if first < last else zeros
+
     def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
         """MaxSim of the pieces at these offsets, and cosine of the means; 0 where one has no token, as behind a cut."""
         bounds = np.searchsorted(self._spans[:, 1], np.array(spans).reshape(-1, 2), side="right").tolist()
@@ -115,25 +121,19 @@ def choose_onnx_providers(name: str) -> list[str]:
 
 
 class OfflineModel:
-    """Tokenizer and network of an offline model, run by onnxruntime itself.
+    """Tokenizer and network of an offline model, run by onnxruntime itself."""
 
-    `adapted`: the same network with the row's adapter; the network itself where it has none.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, network: InferenceSession, adapted: InferenceSession) -> None:
-        self.tokenizer, self._network, self._adapted = tokenizer, network, adapted
+    def __init__(self, tokenizer: Tokenizer, network: InferenceSession) -> None:
+        self.tokenizer, self._network = tokenizer, network
         columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
         self._columns = {node.name: columns[node.name] for node in network.get_inputs()}
 
-    def __call__(
-        self, batch: Sequence[str | tuple[str, str]], *, adapted: bool = False
-    ) -> tuple[NDArray[np.floating[Any]], Sequence[Encoding]]:
+    def __call__(self, batch: Sequence[str | tuple[str, str]]) -> tuple[NDArray[np.floating[Any]], Sequence[Encoding]]:
         """Output for a batch of texts, or of pairs, and how each was cut into tokens."""
         encoded = self.tokenizer.encode_batch(batch)
         columns = self._columns.items()
         given = {name: np.array([getattr(one, column) for one in encoded], np.int64) for name, column in columns}
-        network = self._adapted if adapted else self._network
-        return np.asarray(network.run(None, given)[0]), encoded
+        return np.asarray(self._network.run(None, given)[0]), encoded
 
 
 def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) -> OfflineModel:
@@ -149,22 +149,23 @@ def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) ->
     options.intra_op_num_threads = options.inter_op_num_threads = session["threads"]
     # Threads that wait busily for the next operator cost a short question three times its own processor time.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    network = adapted = InferenceSession(str(folder / row.file), options, providers=session["providers"])
-    if row.adapter:
-        adapted = InferenceSession(_adapt_model(folder, row), options, providers=session["providers"])
+    weights = _adapt_model(folder, row) if row.adapter else str(folder / row.file)
+    network = InferenceSession(weights, options, providers=session["providers"])
     release_free_memory()  # a tenth of what loading took: of the vocabulary as JSON, of weights before their packing
-    return OfflineModel(tokenizer, network, adapted)
+    return OfflineModel(tokenizer, network)
 
 
 def _adapt_model(folder: Path, row: ModelSpec) -> str | bytes:
     """Path of the model with the row's adapter, made once beside it; its bytes where the folder cannot be written."""
-    adapter = Path(__file__).with_name(row.adapter)
-    made = folder / f"adapted-{compute_sha256(adapter)[:8]}.onnx"
+    made = folder / f"adapted-{row.space.removeprefix(row.name + '-')}.onnx"
     if made.is_file():
         return str(made)
     from rag_core.models.onnx_conversion import adapt_bert_onnx  # with onnx, a second's work of importing
 
-    weights, part = adapt_bert_onnx(folder / row.file, adapter), made.with_suffix(f".{os.getpid()}")
+    weights, part = (
+        adapt_bert_onnx(folder / row.file, Path(__file__).with_name(row.adapter)),
+        made.with_suffix(f".{os.getpid()}"),
+    )
     try:
         part.write_bytes(weights)
         part.replace(made)  # another process may have made the same
@@ -384,7 +385,7 @@ class _EmbeddingNetwork:
         assert self._offline is not None  # loaded as the model was opened
         assert self._centres is not None
         prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
-        output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)], adapted=True)
+        output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)])
         offsets = np.array(encoded.offsets, np.int64)
         own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
         centre = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]

@@ -81,7 +81,8 @@ def _list_addresses(post: Post, span: TextSpan, repeated: Collection[str]) -> li
     return sorted(places, key=lambda one: max(span[0] - places[one], places[one] - span[1], 0))[:_MAX_ADDRESSES]
 
 
-# Attributes that change; of an event the best post answers, not the newest.
+_LASTING_TYPES = frozenset({AnswerType.REASON, AnswerType.STEPS})  # of these the best post answers, not the newest
+# Attributes that change, of which a series of values may be asked.
 _CHANGING_TYPES = frozenset(
     {
         AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE, AnswerType.PLACE, AnswerType.PERSON, AnswerType.NUMBER,
@@ -92,7 +93,7 @@ _PERIOD_BONUS = 1.5
 _FAR_BEHIND = 4.0  # of the first score: another post adds nothing then, but more of the first one may
 _CLEAR_MARGIN = 1.0  # of score, between posts
 _LONELY_LEAD = 4.0  # of a piece without a piece of another post
-# Of the terms of the best piece, what another value has; and how far its timeless score may be behind.
+# Of the terms of the best piece, what another value has; and how far its score may be behind.
 _SERIES_TERMS, _SERIES_MARGIN = 0.85, 2.0
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
@@ -148,19 +149,25 @@ class RankedPieces:
 
     @property
     def may_be_superseded(self) -> bool:
-        """Whether a later post may supersede the first piece: it gives what changes, and no time is named."""
-        return bool(self.pieces) and not (self.series or self.timed) and self.asked.want in _CHANGING_TYPES
+        """Whether a later post may supersede the first piece: no time is named, nor asked why or how."""
+        return bool(self.pieces) and not (self.series or self.timed) and self.asked.want not in _LASTING_TYPES
 
-    def put_successor_first(self, piece: ExtractCandidate, *older: ExtractCandidate, said: bool = True) -> RankedPieces:
-        """Put a piece first that may supersede `older` ones, newest first: by default the first piece.
+    @property
+    def next_older(self) -> ExtractCandidate | None:
+        """The best piece of an earlier post of the first one's channel; None where there is none."""
+        newest = self.pieces[0].source.passage
+        older = (
+            one
+            for one in self.pieces
+            if (there := one.source.passage).key.chat_id == newest.key.chat_id and there.date < newest.date
+        )
+        return next(older, None)
 
-        That is called earlier only where `said`; else it stays, as a piece that may answer too.
-        """
-        first, older = self.pieces[0], older or self.pieces[:1]
-        gone = {one.source.number for one in (piece, *older)}
+    def put_first(self, piece: ExtractCandidate, earlier: ExtractCandidate) -> RankedPieces:
+        """Put a piece first, and call the one earlier that it supersedes, which is not among `pieces` then."""
+        gone = piece.source.number, earlier.source.number
         others = (one for one in self.pieces if one.source.number not in gone)
-        kept = others if said else (first, *others)
-        return replace(self, pieces=(replace(piece, score=first.score), *kept), earlier=older[0] if said else None)
+        return replace(self, pieces=(replace(piece, score=self.pieces[0].score), *others), earlier=earlier)
 
     @property
     def is_contested(self) -> bool:
@@ -228,21 +235,17 @@ def rank_pieces(
         return RankedPieces(asked, (), timed=timed)
     first, likely = ranked[0], _estimate_answering(asked, ranked, evidence)
     found = RankedPieces(asked, tuple(ranked), likely, timed=timed)
-    if timed or asked.want not in _CHANGING_TYPES:
+    if timed or asked.want not in _CHANGING_TYPES or not asks_for_changes(asked.text):
         return found
     # the series of the best piece: the best piece of each post of its channel with such a value, oldest first
     best, chat = {first.source.number: first}, first.source.passage.key.chat_id
-    least, score = _SERIES_TERMS * first.features.terms, first.features.timeless_score - _SERIES_MARGIN
+    least, score = _SERIES_TERMS * first.features.terms, first.features.score - _SERIES_MARGIN
     for one in ranked:
         told = one.holds and one.source.passage.key.chat_id == chat and one.features.terms >= least
-        if told and one.features.timeless_score >= score:
+        if told and one.features.score >= score:
             best.setdefault(one.source.number, one)
     series = sorted(best.values(), key=lambda one: one.source.passage.date)
-    if len(series) == 1:
-        return found
-    if asks_for_changes(asked.text):
-        return replace(found, series=tuple(series))
-    return found.put_successor_first(*reversed(series))
+    return replace(found, series=tuple(series)) if len(series) > 1 else found
 
 
 def _estimate_answering(asked: QueryTerms, ranked: Sequence[ExtractCandidate], evidence: Evidence) -> float:

@@ -20,7 +20,6 @@ from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
     TextSpan,
     build_text_key,
-    collect_terms,
     split_long_span,
     tokenize_sentences,
 )
@@ -39,7 +38,6 @@ class PieceFeatures(NamedTuple):
     terms: weight share of the question's terms in the piece and in the title of its channel, similar stems in part
     held: 1 where the piece holds the answer type, 0.5 where no pattern tells it
     length: characters over MAX_SENTENCE_LENGTH
-    superseded: share of the later ones among the posts of its channel that hold the answer type near the same terms
     maxsim, cosine, post_maxsim: similarity of the question to the piece and to its post (`PassageSimilarity`); 0 where
         the embedding model does not compare tokens
     """
@@ -48,7 +46,6 @@ class PieceFeatures(NamedTuple):
     terms: float
     held: float
     length: float
-    superseded: float
     maxsim: float = 0.0
     cosine: float = 0.0
     post_maxsim: float = 0.0
@@ -59,20 +56,12 @@ class PieceFeatures(NamedTuple):
         total: float = sum(map(mul, _WEIGHTS if self.post_maxsim else _WEIGHTS_BY_WORDS, self))
         return total
 
-    @property
-    def timeless_score(self) -> float:
-        """The score without what later posts take from it."""
-        return self._replace(superseded=0.0).score
-
 
 # Between those of a listwise logistic regression (ListNet, Cao et al. 2007) over questions of channels that nothing was
 # trained on and those that put most right pieces first on older sets; by words fitted without the tokens' comparison.
-_WEIGHTS = PieceFeatures(
-    rank=2.7, terms=0.0, held=1.1, length=0.2, superseded=-1.9, maxsim=24.0, cosine=16.0, post_maxsim=-7.6
-)  # fmt: skip
-_WEIGHTS_BY_WORDS = PieceFeatures(rank=3.8, terms=3.8, held=2.0, length=0.0, superseded=-1.2)
+_WEIGHTS = PieceFeatures(rank=2.7, terms=0.0, held=1.1, length=0.2, maxsim=24.0, cosine=16.0, post_maxsim=-7.6)
+_WEIGHTS_BY_WORDS = PieceFeatures(rank=3.8, terms=3.8, held=2.0, length=0.0)
 
-_SAME_AMOUNT = 0.1  # weight share of terms
 _LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
@@ -151,7 +140,7 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
 
 
 def _score_candidates(
-    asked: QueryTerms, evidence: Evidence, pieces: _Pieces, superseded: float, near: Sequence[tuple[float, float]]
+    asked: QueryTerms, evidence: Evidence, pieces: _Pieces, near: Sequence[tuple[float, float]]
 ) -> list[ExtractCandidate]:
     """Score every piece of a source; `near`: the similarities of the spans to the question."""
     source, found = pieces.source, pieces.sentences
@@ -195,7 +184,6 @@ def _score_candidates(
             terms=sum(share * met[term] for term, share in asked.share.items() if term in met),
             held=0.5 if vague else float(has),
             length=(end - start) / MAX_SENTENCE_LENGTH,
-            superseded=superseded,
             maxsim=maxsim,
             cosine=cosine,
             post_maxsim=similarity.post if similarity else 0.0,
@@ -231,24 +219,5 @@ def rank_candidates(
         else [(0.0, 0.0)] * len(one.places)
         for one in pieces
     ]
-    # for each source the share of later ones among the posts of its channel that say as much
-    words = [frozenset(tokenize(s.passage.header)) | collect_terms(s.passage.text) for s in evidence.sources]
-    said = [
-        asked.matched_share(there)
-        + asked.similar_share(there)
-        + contains_answer_type(asked.want, s.passage.text, asked.text)
-        for s, there in zip(evidence.sources, words, strict=True)
-    ]
-    superseded = []
-    for source, amount in zip(evidence.sources, said, strict=True):
-        siblings = [
-            other.passage.date
-            for other, much in zip(evidence.sources, said, strict=True)
-            if other is not source
-            and other.passage.key.chat_id == source.passage.key.chat_id
-            and much >= amount - _SAME_AMOUNT
-        ]
-        later = sum(date > source.passage.date for date in siblings)
-        superseded.append(later / len(siblings) if siblings else 0.0)
-    scored = (_score_candidates(asked, evidence, *each) for each in zip(pieces, superseded, near, strict=True))
+    scored = (_score_candidates(asked, evidence, *each) for each in zip(pieces, near, strict=True))
     return sorted(chain.from_iterable(scored), key=lambda one: -one.score)

@@ -1,12 +1,13 @@
 """Train the adapter with which e5 compares the tokens of a question and a post.
 
-pip install torch==2.5.1; python tests/data/reading/train.py --model DIR --out FILE.npz [--seconds 3300] [FOLDER …]
+pip install torch==2.5.1; python tests/data/reading/train.py --model DIR --out FILE.npz [--seconds 7000] [FOLDER …]
 
-DIR is the folder of e5-small-centred; FOLDERs are sets of this one (by default 01 to 18 and 22 to 69). Changes of rank
-32 to the matrices of the upper eight layers are learned (Hu et al., "LoRA", 2021), and their norms. A question meets
-the six hardest of the posts that the untrained model and BM25 find, the right one among them; the score of a piece is
-that of `PieceFeatures`. Loss: a right piece before all others (listwise), whether any is right, and the post by its
-whole vector (InfoNCE). Nothing but one seed and two processors; 16 bits where they can.
+DIR is the folder of e5-small-centred; FOLDERs are sets of this one (by default those of the README's table). Changes of
+rank 32 to the matrices of the upper eight layers are learned (Hu et al., "LoRA", 2021), and their norms. A step takes
+two channels, of each 32 questions and posts up to 4,500 tokens, the right ones first; of a question the pieces of the
+twelve posts compete that the untrained model and BM25 find. Loss: a right piece before all others (listwise), whether
+any is right, the post by its whole vector (InfoNCE), and which later piece says anew what the best stale piece says, or
+none for the best right piece. One seed and two processors; 16 bits where they can.
 """
 
 import argparse
@@ -33,32 +34,44 @@ from rag_core.writing.extract_candidates import _WEIGHTS, PieceFeatures
 
 HERE = Path(__file__).parent
 CENTRES = torch.from_numpy(np.load(HERE.parents[2] / "rag_core/models/e5_small_centres.npy"))
-TRAINED = (*range(1, 19), *range(22, 70))
+TRAINED = (*range(1, 19), *range(22, 70), *range(116, 139))
 FROZEN, RANK, DROPOUT = 4, 32, 0.05  # layers, numbers, share
-POSTS, BATCH, LONGEST = 6, 8, 120  # posts of a question, questions of a step, tokens of a post
-RATE, WARM_STEPS, TEMPERATURE = 3e-4, 40, 0.05
+FOUND, LONGEST = 12, 256  # posts of a question, tokens of a post
+QUESTIONS, TOKENS, CHANNELS = 32, 4500, 2  # of a channel and step; channels of a step
+RATE, LAST_RATE, WARM_STEPS, TEMPERATURE = 3e-4, 0.03, 30, 0.05
+STALE = 0.7  # what a stale piece counts less among the others: by the question alone it cannot be told from the new one
 MATRICES = {short: name for short, name in _TENSOR_NAMES.items() if not short.endswith("ln")}
 FIXED = _WEIGHTS._replace(maxsim=0.0, cosine=0.0, post_maxsim=0.0)  # weights of the features that are not learned
 
 
 @dataclass
-class Piece:
-    """Tokens `first` to `end` of a post; `fixed`: what the features that are not learned add to its score."""
+class Asked:
+    """A question: its tokens, language as a row of CENTRES, relevant posts, and the pieces that compete for it.
 
-    first: int
-    end: int
-    right: bool
-    stale: bool
-    fixed: float
-
-
-@dataclass
-class Example:
-    """A question and the posts found for it, in tokens with the marks and the prefix; languages as rows of CENTRES."""
+    `fixed`: what the features that are not learned add to the score of each piece.
+    """
 
     tokens: list[int]
     lang: int
-    posts: list[tuple[list[int], int, list[Piece]]]
+    relevant: list[int]
+    pieces: np.ndarray
+    fixed: np.ndarray
+    right: np.ndarray
+    stale: np.ndarray
+
+
+@dataclass
+class Channel:
+    """Posts in tokens, oldest first, with their languages, and questions.
+
+    `sentences`: post, first token, end; `pieces`: post, first and last sentence.
+    """
+
+    posts: list[list[int]]
+    langs: list[int]
+    sentences: np.ndarray
+    pieces: np.ndarray
+    questions: list[Asked]
 
 
 class Linear(nn.Module):
@@ -119,6 +132,7 @@ class Encoder(nn.Module):
         # the weights of MaxSim, cosine, MaxSim of the post; the score from which something is right, and its scale
         weights = [_WEIGHTS.maxsim, _WEIGHTS.cosine, _WEIGHTS.post_maxsim]
         self.weights, self.bar = nn.Parameter(torch.tensor(weights) / 10), nn.Parameter(torch.tensor([2.0, 0.0]))
+        self.succession = nn.Parameter(torch.tensor([2.0, 1.5]))  # of the cosine of two pieces; from which on it tells
 
     def forward(self, lists):
         """Vectors: list of (tokens, hidden) float32. In chunks of similar length."""
@@ -143,7 +157,7 @@ def whole_vector(vectors, centre):
 
 
 class Reader:
-    """Tokens of texts, and the posts and pieces of questions."""
+    """Texts to tokens, and sets to channels."""
 
     def __init__(self, folder, encoder):
         self.tokenizer, self.encoder = Tokenizer.from_file(str(folder / "tokenizer.json")), encoder
@@ -151,107 +165,179 @@ class Reader:
         self.tokenizer.no_padding()
         self.prefixes = [self.tokenizer.encode(text, add_special_tokens=False).ids for text in ("query: ", "passage: ")]
 
-    def embed(self, texts, kind):
-        lists = [self.mark(self.tokenizer.encode(text, add_special_tokens=False).ids[:160], kind) for text in texts]
-        with torch.no_grad():
-            centres = [CENTRES[kind, int(detect_language(text) == "en")] for text in texts]
-            return torch.stack([whole_vector(*one) for one in zip(self.encoder(lists), centres, strict=True)]).numpy()
+    def encode(self, text):
+        return self.tokenizer.encode(text, add_special_tokens=False)
 
     def mark(self, tokens, kind):
         return [0, *self.prefixes[kind], *tokens, 2]
 
+    def embed(self, texts, kind):
+        lists = [self.mark(self.encode(text).ids[:160], kind) for text in texts]
+        with torch.no_grad():
+            centres = [CENTRES[kind, detect_row(text)] for text in texts]
+            return torch.stack([whole_vector(*one) for one in zip(self.encoder(lists), centres, strict=True)]).numpy()
+
     def read(self, folder):
-        """Examples of a set."""
+        """Channels of a set."""
         posts, queries = (
             [json.loads(line) for line in (folder / f"{name}.jsonl").open(encoding="utf-8")]
             for name in ("posts", "queries")
         )
+        for channel in sorted({one["channel"] for one in posts}):
+            own = [one for one in posts if one["channel"] == channel]
+            beginnings = {one["id"].rpartition("-")[0] for one in own}
+            yield self.read_channel(own, [one for one in queries if one["id"].rpartition("-")[0] in beginnings])
+
+    def read_channel(self, posts, queries):
         texts, numbers = [one["text"] for one in posts], {one["id"]: n for n, one in enumerate(posts)}
         vectors, asked = self.embed(texts, 1), self.embed([one["text"] for one in queries], 0)
-        words, spans = BM25Okapi([tokenize(text) for text in texts]), [list(list_pieces(text)) for text in texts]
+        words, sentences, pieces, spans = BM25Okapi([tokenize(text) for text in texts]), [], [], []
+        encoded = [self.encode(text) for text in texts]
+        for post, text in enumerate(texts):
+            bounds, known = np.array(encoded[post].offsets).reshape(-1, 2)[:LONGEST], []
+            for (start, end), _ in tokenize_sentences(text):
+                first, last = np.searchsorted(bounds[:, 1], start, "right"), np.searchsorted(bounds[:, 0], end, "left")
+                if first < last:
+                    known.append((len(sentences), start, end))
+                    sentences.append((post, first, last))
+            for n, (first, start, _) in enumerate(known):
+                for last, _, end in known[n : n + 3]:
+                    if end - start <= MAX_SENTENCE_LENGTH:
+                        pieces.append((post, first, last))
+                        spans.append((start, end))
+        of_posts = [[n for n, one in enumerate(pieces) if one[0] == post] for post in range(len(texts))]
+        questions = []
         for query, vector in zip(queries, asked, strict=True):
             near, shared = vectors @ vector, words.get_scores(tokenize(query["text"]))
             scores = 0.6 * (near - near.min()) / (np.ptp(near) + 1e-9) + 0.4 * shared / (shared.max() + 1e-9)
-            right = [numbers[one] for one in query["relevant"] if one in numbers]
-            found = list(dict.fromkeys([*np.argsort(-scores)[:7].tolist(), *right[:2]]))
-            made = [
-                self.cut(texts[n], spans[n], query, n in right, scores[n] / scores.max()) for n in found if spans[n]
-            ]
-            tokens = self.tokenizer.encode(query["text"], add_special_tokens=False).ids[:60]
-            yield Example(self.mark(tokens, 0), int(detect_language(query["text"]) == "en"), made)
-
-    def cut(self, text, spans, query, relevant, rank):
-        """A window of a post around its pieces: tokens, language, pieces."""
-        encoded, want = self.tokenizer.encode(text, add_special_tokens=False), detect_answer_type(query["text"])[0]
-        bounds, pieces = np.array(encoded.offsets).reshape(-1, 2), []
-        for start, end in spans:
-            piece = text[start:end]
-            first, last = np.searchsorted(bounds[:, 1], start, "right"), np.searchsorted(bounds[:, 0], end, "left")
-            if first < last <= LONGEST:
-                held = 0.5 if want in VAGUE_TYPES else float(contains_answer_type(want, piece, query["text"]))
-                fixed = PieceFeatures(rank, 0.0, held, (end - start) / MAX_SENTENCE_LENGTH, 0.0)
-                holds = relevant and any(one.casefold() in piece.casefold() for one in query["answers"])
-                stale = not holds and any(one.casefold() in piece.casefold() for one in query.get("stale") or ())
-                pieces.append(Piece(first, last, holds, stale, float(np.dot(fixed, FIXED))))
-        return self.mark(encoded.ids[:LONGEST], 1), int(detect_language(text) == "en"), pieces
+            relevant = [numbers[one] for one in query["relevant"] if one in numbers]
+            found = dict.fromkeys([*np.argsort(-scores)[:FOUND].tolist(), *relevant[:3]])
+            told = np.array(
+                [
+                    (n, *tell(texts[post], spans[n], query, post in relevant, scores[post] / scores.max()))
+                    for post in found
+                    for n in of_posts[post]
+                ]
+            ).reshape(-1, 4)
+            questions.append(
+                Asked(
+                    self.mark(self.encode(query["text"]).ids[:60], 0), detect_row(query["text"]), relevant,
+                    told[:, 0].astype(int), told[:, 1], told[:, 2] > 0, told[:, 3] > 0,
+                )
+            )  # fmt: skip
+        marked = [self.mark(one.ids[:LONGEST], 1) for one in encoded]
+        rows = [detect_row(text) for text in texts]
+        return Channel(marked, rows, np.array(sentences), np.array(pieces), questions)
 
 
-def list_pieces(text):
-    """Spans of up to three sentences, as `extract_candidates` takes them."""
-    sentences = [span for span, _ in tokenize_sentences(text)]
-    for first, (start, _) in enumerate(sentences):
-        for _, end in sentences[first : first + 3]:
-            if end - start > MAX_SENTENCE_LENGTH:
-                break
-            yield start, end
+def detect_row(text):
+    """The row of CENTRES of a text's language."""
+    return int(detect_language(text) == "en")
 
 
-def choose_posts(example):
-    """Up to two right posts, and others, the first four found twice as likely."""
-    right = [one for one in example.posts if any(piece.right for piece in one[2])]
-    others = [one for one in example.posts if one[2] and one not in right]
-    chances = [random.random() * (1 if n < 4 else 0.5) for n in range(len(others))]
-    right = right if len(right) <= 2 else random.sample(right, 2)
-    return right + [others[n] for n in np.argsort(chances)[::-1][: POSTS - len(right)]]
+def tell(text, span, query, relevant, rank):
+    """What the features that are not learned add to the score of a piece, whether it is right, and whether stale."""
+    piece, want = text[slice(*span)], detect_answer_type(query["text"])[0]
+    held = 0.5 if want in VAGUE_TYPES else float(contains_answer_type(want, piece, query["text"]))
+    fixed = PieceFeatures(rank, 0.0, held, len(piece) / MAX_SENTENCE_LENGTH)
+    right = relevant and any(one.casefold() in piece.casefold() for one in query["answers"])
+    stale = not right and any(one.casefold() in piece.casefold() for one in query.get("stale") or ())
+    return float(np.dot(fixed, FIXED)), right, stale
 
 
-def compute_loss(encoder, reader, examples):
-    """Mean loss of a batch."""
-    posts = [choose_posts(one) for one in examples]
-    asked = encoder([one.tokens for one in examples])
-    read = iter(encoder([tokens for of_one in posts for tokens, _, _ in of_one]))
+def choose_posts(channel, questions):
+    """The relevant posts of the questions, then others at random, while the tokens last."""
+    needed = sorted({post for one in questions for post in one.relevant})
+    others = random.sample(range(len(channel.posts)), len(channel.posts))
+    chosen, left = [], TOKENS
+    for post in dict.fromkeys([*needed, *others]):
+        if len(channel.posts[post]) <= left:
+            chosen.append(post)
+            left -= len(channel.posts[post])
+    return sorted(chosen)
+
+
+def take_most(cosines, bounds):
+    """The most in each of the column ranges: shape (rows, ranges)."""
+    lengths = bounds[:, 1] - bounds[:, 0]
+    steps = np.arange(lengths.max())
+    columns = np.where(steps < lengths[:, None], bounds[:, :1] + steps, cosines.shape[1])
+    return functional.pad(cosines, (0, 1), value=-1e4)[:, torch.from_numpy(columns)].amax(-1)
+
+
+def compute_loss(encoder, reader, channel):
+    """Mean loss of a channel's questions."""
+    questions = random.sample(channel.questions, min(QUESTIONS, len(channel.questions)))
+    posts = choose_posts(channel, questions)
+    read, asked = encoder([channel.posts[n] for n in posts]), encoder([one.tokens for one in questions])
     starts = [1 + len(prefix) for prefix in reader.prefixes]
-    ordered, present, vectors, owners = [], [], [], []
-    for n, (example, question, of_one) in enumerate(zip(examples, asked, posts, strict=True)):
-        words = question[starts[0] : -1] - CENTRES[0, example.lang]
-        mean, words = functional.normalize(words.mean(0), dim=0), functional.normalize(words, dim=-1)
-        scores, pieces = [], [piece for _, _, pieces in of_one for piece in pieces]
-        for _, lang, own in of_one:
-            post = next(read)
-            vectors.append(whole_vector(post, CENTRES[1, lang]))
-            owners.append(n if any(piece.right for piece in own) else -1)
-            post = post[starts[1] : -1] - CENTRES[1, lang]
-            cosines = words @ functional.normalize(post, dim=-1).T
-            best = cosines.max(1).values.mean()
-            for piece in own:
-                near = cosines[:, piece.first : piece.end].max(1).values.mean()
-                alike = functional.normalize(post[piece.first : piece.end].mean(0), dim=0) @ mean
-                scores.append(torch.stack((near, alike, best)) @ encoder.weights * 10 + piece.fixed)
-        right, stale = (torch.tensor([getattr(one, what) for one in pieces]) for what in ("right", "stale"))
-        scores = torch.stack(scores).masked_fill(stale, -1e4)
-        total = torch.logsumexp(scores, 0)
-        if right.any():
-            ordered.append(total - torch.logsumexp(scores[right], 0))
-        odds = (total - encoder.bar[0] * 10) * torch.exp(encoder.bar[1]) * 0.3
-        present.append(functional.binary_cross_entropy_with_logits(odds, right.any().float()))
-    centres = [CENTRES[0, one.lang] for one in examples]
-    whole = torch.stack([whole_vector(*one) for one in zip(asked, centres, strict=True)])
-    cosines, owners = whole @ torch.stack(vectors).T / TEMPERATURE, torch.tensor(owners)
-    own = owners[None] == torch.arange(len(examples))[:, None]
-    found = (torch.logsumexp(cosines, 1) - torch.logsumexp(cosines.masked_fill(~own, -1e4), 1))[own.any(1)]
-    parts = [torch.stack(ordered).mean()] if ordered else []
-    parts += [0.5 * torch.stack(present).mean()] + ([0.3 * found.mean()] if len(found) else [])
-    return torch.stack(parts).sum()
+    tokens = [one[starts[1] : -1] - CENTRES[1, channel.langs[n]] for one, n in zip(read, posts, strict=True)]
+    words = [one[starts[0] : -1] - CENTRES[0, of.lang] for one, of in zip(asked, questions, strict=True)]
+    begin = np.cumsum([0, *map(len, tokens)])
+    place = dict(zip(posts, begin, strict=False))  # of each post's first token
+    here = np.isin(channel.pieces[:, 0], posts)
+    pieces, number = channel.pieces[here], np.cumsum(here) - 1  # of each piece among those of the chosen posts
+    bounds = np.array(
+        [(place.get(post, 0) + first, place.get(post, 0) + end) for post, first, end in channel.sentences]
+    )
+
+    # similarities: shape (questions, pieces)
+    every, means = torch.cat(tokens), torch.stack([functional.normalize(one.mean(0), dim=0) for one in words])
+    cosines = functional.normalize(torch.cat(words), dim=-1) @ functional.normalize(every, dim=-1).T
+    share = torch.block_diag(*(torch.full((1, len(one)), 1 / len(one)) for one in words))
+    ends = np.stack((bounds[pieces[:, 1], 0], bounds[pieces[:, 2], 1]), axis=1)
+    middle = np.minimum(pieces[:, 1] + 1, pieces[:, 2])  # a piece has up to three sentences
+    nearest = take_most(cosines, np.minimum(bounds, len(every)))
+    maxsim = share @ torch.stack([nearest[:, one] for one in (pieces[:, 1], middle, pieces[:, 2])]).amax(0)
+    of_posts = share @ take_most(cosines, np.stack((begin[:-1], begin[1:]), axis=1))
+    sums = functional.pad(every.cumsum(0), (0, 0, 1, 0))
+    vectors = functional.normalize(sums[ends[:, 1]] - sums[ends[:, 0]], dim=-1)
+    weights = encoder.weights * 10
+    scores = weights[0] * maxsim + weights[1] * means @ vectors.T
+    scores = scores + weights[2] * of_posts[:, np.searchsorted(posts, pieces[:, 0])]
+
+    fixed = np.full(scores.shape, -1e4, np.float32)
+    right, stale = np.zeros(scores.shape, bool), np.zeros(scores.shape, bool)
+    for n, one in enumerate(questions):
+        known = here[one.pieces]
+        columns = number[one.pieces[known]]
+        fixed[n, columns] = (one.fixed - STALE * one.stale)[known]
+        right[n, columns], stale[n, columns] = one.right[known], one.stale[known]
+    scores, present = scores + torch.from_numpy(fixed), torch.from_numpy(right.any(1))
+    total = torch.logsumexp(scores, 1)
+    order = total - torch.logsumexp(scores.masked_fill(~torch.from_numpy(right), -1e4), 1)
+    odds = (total - encoder.bar[0] * 10) * torch.exp(encoder.bar[1]) * 0.3
+    parts = [0.5 * functional.binary_cross_entropy_with_logits(odds, present.float())]
+    if present.any():
+        parts.append(order[present].mean())
+    if succession := list_successions(encoder, vectors, scores.detach().numpy(), right, stale, pieces[:, 0]):
+        parts.append(0.3 * sum(loss * weight for loss, weight in succession) / sum(weight for _, weight in succession))
+
+    whole = torch.stack([whole_vector(one, CENTRES[0, of.lang]) for one, of in zip(asked, questions, strict=True)])
+    found = [whole_vector(one, CENTRES[1, channel.langs[n]]) for one, n in zip(read, posts, strict=True)]
+    alike, own = whole @ torch.stack(found).T / TEMPERATURE, [np.isin(posts, one.relevant) for one in questions]
+    own = torch.from_numpy(np.array(own))
+    missed = torch.logsumexp(alike, 1) - torch.logsumexp(alike.masked_fill(~own, -1e4), 1)
+    return sum(parts) + (0.3 * missed[own.any(1)].mean() if own.any() else 0.0)
+
+
+def list_successions(encoder, vectors, scores, right, stale, posts):
+    """Of each question the loss of telling which later piece supersedes its best one, and the weight of that."""
+    losses = []
+    for score, good, old in zip(scores, right, stale, strict=True):
+        if not old.any() and not good.any():
+            continue
+        best = np.where(old if old.any() else good, score, -1e9).argmax()
+        later = posts > posts[best]
+        wanted = later & good & old.any()
+        rivals = later & (wanted | ~good)
+        if rivals.any() and (wanted.any() or not old.any()):
+            near = vectors[rivals] @ vectors[best] * encoder.succession[0] * 10
+            odds = torch.cat((near, encoder.succession[1:] * 10))  # the last: nothing supersedes it
+            told = torch.from_numpy(np.append(wanted[rivals], not wanted.any()))
+            loss = torch.logsumexp(odds, 0) - torch.logsumexp(odds[told], 0)
+            losses.append((loss, 3.0 if wanted.any() else 1.0))
+    return losses
 
 
 def write_adapter(encoder, file):
@@ -278,31 +364,31 @@ def main():
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
     parser.add_argument("--model", required=True, type=Path, metavar="DIR")
     parser.add_argument("--out", required=True, type=Path, metavar="FILE")
-    parser.add_argument("--seconds", type=float, default=3300.0)
+    parser.add_argument("--seconds", type=float, default=7000.0)
     asked = parser.parse_args()
     random.seed(1)
     torch.manual_seed(1)
     encoder = Encoder(asked.model).eval()
     reader = Reader(asked.model, encoder)
-    examples = [one for folder in asked.folders or [HERE / f"{n:02}" for n in TRAINED] for one in reader.read(folder)]
-    examples = [one for one in examples if any(pieces for _, _, pieces in one.posts)]
+    channels = [one for folder in asked.folders or [HERE / f"{n:02}" for n in TRAINED] for one in reader.read(folder)]
     changes = [one for name, one in encoder.named_parameters() if one.requires_grad and "layers" in name]
-    groups = [{"params": changes, "weight_decay": 0.01}, {"params": [encoder.weights, encoder.bar], "weight_decay": 0}]
+    others = [encoder.weights, encoder.bar, encoder.succession]
+    groups = [{"params": changes, "weight_decay": 0.01}, {"params": others, "weight_decay": 0}]
     optimizer, begun, losses, order = torch.optim.AdamW(groups, RATE, (0.9, 0.98)), time.monotonic(), [], []
     encoder.train()
     while (spent := (time.monotonic() - begun) / asked.seconds) < 1:
-        order = order if len(order) >= BATCH else random.sample(examples, len(examples))
-        batch, order = order[:BATCH], order[BATCH:]
-        rate = min(1.0, (len(losses) + 1) / WARM_STEPS) * max(0.05, 1 - spent)
+        rate = min(1.0, (len(losses) + 1) / WARM_STEPS) * max(LAST_RATE, 1 - spent)
         optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = RATE * rate, 1e-3 * rate
-        loss = compute_loss(encoder, reader, batch)
+        order = order if len(order) >= CHANNELS else random.sample(channels, len(channels)) * CHANNELS
+        batch, order = order[:CHANNELS], order[CHANNELS:]
+        loss = sum(compute_loss(encoder, reader, one) for one in batch) / len(batch)
         loss.backward()
         nn.utils.clip_grad_norm_(changes, 1.0)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
-        if len(losses) % 50 == 0:
-            print(f"{len(losses) * BATCH:,} questions, loss {np.mean(losses[-50:]):.3f}", flush=True)
+        if len(losses) % 25 == 0:
+            print(f"{len(losses)} steps, loss {np.mean(losses[-25:]):.3f}", flush=True)
     write_adapter(encoder, asked.out)
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rag_core.context.evidence import estimate_succession
 from rag_core.types import PostKey
 
 OLD = "The Honey Day fair is on 14 August, in the square by the hall."
@@ -49,10 +48,8 @@ async def test_what_came_before_is_no_successor(empty_library, make_post):
     assert (await empty_library.ask(QUESTION)).posts()[0] == PostKey(empty_library.harbour, 2)
 
 
-def test_the_first_short_post_about_the_same_that_changes_a_value_is_the_likeliest():
-    weights = {"fair": 5.0, "honey": 6.0, "squar": 4.0}
-    likely = estimate_succession(OLD, NEW, 0, weights, 0.5)
-    assert likely > estimate_succession(OLD, NEW, 3, weights, 0.5)
-    assert likely > estimate_succession(OLD, NEW.replace("put back", "planned for"), 0, weights, 0.5)
-    assert likely > estimate_succession(OLD, OTHERS[0], 0, weights, 0.5)
-    assert likely > estimate_succession(OLD, NEW + " And more." * 100, 0, weights, 0.5)
+async def test_later_posts_about_something_else_supersede_nothing(village, make_post):
+    await village.keep(make_post(9, "The raffle is on 20 August, in the hall.", days=9, chat=village.harbour))
+    answer = await village.ask("where do they sell bacon rolls?")
+    assert answer.posts()[0] == PostKey(village.harbour, 4)
+    assert not any("Earlier" in sentence.text for sentence in answer.sentences)

@@ -34,7 +34,6 @@ def best(question, found, most=3, margin=3.5, longest=MAX_SENTENCE_LENGTH):
     return [piece.source.passage.text[piece.start : piece.end] for piece in pieces]
 
 
-BREAD = ("Хлеб стоит 90 рублей.", "Хлеб стоит 95 рублей.")
 LEVELS = "There are three levels of forbidding evil:\nFirst with the hand, " + "then with the tongue and so on, " * 12
 JOIN = "Our brother started a new channel, please join:\nhttps://t.me/madrasa\nGood night to all of you."
 
@@ -52,8 +51,6 @@ JOIN = "Our brother started a new channel, please join:\nhttps://t.me/madrasa\nG
             evidence("О цене абонемента спрашивают часто.", "Абонемент стоит 2 750 рублей."),
             "Абонемент стоит 2 750 рублей.",
         ),
-        ("Сколько стоит хлеб?", evidence(*BREAD, days=(0, 30)), BREAD[1]),  # the later one of a channel
-        ("Сколько стоит хлеб?", evidence(*BREAD, days=(0, 30), chats=(-1, -2)), BREAD[0]),  # not of another channel
         ("Когда откроют мост?", evidence("слово " * 200 + "а мост откроют в пятницу"), "пятницу"),
         ("Почему новый замок?", evidence("Новый замок на воротах. Старый замёрз."), "Старый замёрз."),
         ("new channel to join", evidence(JOIN), "https://t.me/madrasa"),  # a colon announces it
@@ -106,15 +103,15 @@ def ranked(question, found):
     return rank_pieces(asked(question), found)
 
 
-def test_the_newest_value_of_a_series_is_first_and_the_one_before_is_earlier():
+def test_a_successor_comes_first_and_what_it_supersedes_is_earlier():
     pieces = ranked("Сколько стоит буханка ржаного хлеба?", evidence(*PRICES, days=(300, 0, 400)))
+    old, new = (next(one for one in pieces.pieces if one.text == text) for text in (PRICES[1], PRICES[0]))
+    pieces = pieces.put_first(new, old)
     earlier = quote_earlier_piece(pieces, Question("", "ru", DAY, Viewer(1, frozenset())))
     assert pieces.pieces[0].text == PRICES[0]
+    assert PRICES[1] not in [one.text for one in pieces.pieces]
     assert pieces.is_contested
     assert earlier.text == f"Раньше, 1 марта 2025: {PRICES[1]}"
-    assert PRICES[1] not in [piece.text for piece in pieces.select(3, evidence(*PRICES))]
-    other_channel = evidence(*PRICES, days=(300, 0, 400), chats=(-1, -2, -1))
-    assert not ranked("Сколько стоит буханка ржаного хлеба?", other_channel).earlier
 
 
 def test_a_question_about_a_time_gets_the_value_of_that_time_and_no_series():

@@ -328,7 +328,7 @@ class DenseIndexer:
         return done
 
     async def _queue_changes(self) -> None:
-        await index_state.queue_changed_posts(self._archive, self.vectors.about.identity, self.vectors.about.model)
+        await index_state.queue_changed_posts(self._archive, self.vectors.about.identity, self.embedder.name)
 
     async def waiting(self) -> int:
         """Count the changes still to embed."""

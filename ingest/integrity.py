@@ -172,7 +172,7 @@ async def _find_wrong_vector_posts(
         for key, passages in (await read_current_passages(archive, part)).items():
             if marks[key] != {prepare_point(p, dense.embedder.name)[1].text_hash for p in passages}:
                 suspects.append(key)
-    await index_state.queue_changed_posts(archive, dense.vectors.about.identity, dense.vectors.about.model)
+    await index_state.queue_changed_posts(archive, dense.vectors.about.identity, dense.embedder.name)
     wrong: list[PostKey] = []
     for part in _split_into_slices(list(dict.fromkeys(suspects))):
         wrong += await _compare_vector_posts(archive, dense, part)

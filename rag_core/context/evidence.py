@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
-from operator import mul
+from operator import itemgetter, mul
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ModelTooSlow
@@ -64,12 +64,6 @@ from rag_core.writing.extract import announces_change
 from rag_core.writing.extract_candidates import ExtractCandidate, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_post, quote_question
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from rag_core.models.onnx_models import PassageSimilarity
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
 _MIN_SHARE, _MIN_POSTS = 0.2, 5
@@ -507,13 +501,22 @@ def find_successor(
     `found`: the posts of the search for its words, best first. By logistic regression, with sets held out as good as in
     it (`tests/data/reading/fit.py`).
     """
-    later, lang = list_successors(piece, asked, evidence, found, weight), detect_language(asked.text)
-    if later and names_thing(asked.text, piece.text, lang):  # another house or bus of the kind supersedes nothing
-        later = [one for one in later if not speaks_of_other_thing(asked.text, one[0].source.passage.text, lang)]
     constant, weights = _SUCCESSION if piece.features.post_maxsim else _SUCCESSION_BY_WORDS
-    odds = [constant + sum(map(mul, weights, features)) for _, features in later]
-    best = max(range(len(later)), key=odds.__getitem__, default=None)
-    return None if best is None else Successor(later[best][0], 1 / (1 + math.exp(-odds[best])))
+    later = list_successors(piece, asked, evidence, found, weight)
+    for odds, one in sorted(
+        ((constant + sum(map(mul, weights, features)), one) for one, features in later), key=itemgetter(0), reverse=True
+    ):
+        if not (_is_look_alike(asked, piece, one) or _is_look_alike(asked, one, piece)):
+            return Successor(one, 1 / (1 + math.exp(-odds)))
+    return None
+
+
+def _is_look_alike(asked: QueryTerms, one: ExtractCandidate, other: ExtractCandidate) -> bool:
+    """Whether one piece names what is asked about, and the post of the other speaks of another one of its kind."""
+    lang = detect_language(asked.text)
+    return names_thing(asked.text, one.text, lang) and speaks_of_other_thing(
+        asked.text, other.source.passage.text, lang
+    )
 
 
 def list_successors(
@@ -531,12 +534,16 @@ def list_successors(
         if one.source in later:
             best.setdefault(one.source.passage.key, one)
     compared = evidence.similarities if piece.features.post_maxsim else {}
-    own, vector = {term: weight(term) for term in tokenize(piece.text)}, _embed_piece(piece, compared)
+    own = {term: weight(term) for term in tokenize(piece.text)}
 
     def compare(one: ExtractCandidate) -> float:
-        if vector is not None:
-            other = _embed_piece(one, compared)
-            return 0.0 if other is None else float(vector @ other)
+        if compared:
+            vectors = [
+                similarity.embed_piece(each.start, each.end)
+                for each in (piece, one)
+                if (similarity := compared.get(each.source.number))
+            ]
+            return float(vectors[0] @ vectors[1]) if len(vectors) == 2 else 0.0
         there = own.keys() & collect_terms(one.source.passage.text)
         return sum(own[term] for term in there) / max(sum(own.values()), 1e-9)
 
@@ -555,8 +562,3 @@ def list_successors(
         )
         for key, one in best.items()
     ]
-
-
-def _embed_piece(piece: ExtractCandidate, compared: Mapping[int, PassageSimilarity]) -> NDArray[np.float32] | None:
-    similarity = compared.get(piece.source.number)
-    return similarity.embed_piece(piece.start, piece.end) if similarity else None

@@ -154,12 +154,14 @@ class RankedPieces:
 
     @property
     def next_older(self) -> ExtractCandidate | None:
-        """The best piece of an earlier post of the first one's channel; None where there is none."""
-        newest = self.pieces[0].source.passage
+        """The best piece of an earlier post of the first one's channel that holds as much of the question, or None."""
+        newest, least = self.pieces[0].source.passage, _SERIES_TERMS * self.pieces[0].features.terms
         older = (
             one
             for one in self.pieces
-            if (there := one.source.passage).key.chat_id == newest.key.chat_id and there.date < newest.date
+            if (there := one.source.passage).key.chat_id == newest.key.chat_id
+            and there.date < newest.date
+            and one.features.terms >= least
         )
         return next(older, None)
 

@@ -19,6 +19,7 @@ from ingest.rebuild import EmbedderChange
 from rag_core import RagSettings, open_engine
 from rag_core.engine import switch_model
 from rag_core.models.active_models import find_embedder_offer
+from rag_core.models.catalog import find_models
 from rag_core.retrieval.fusion import RetrievalQuery
 from rag_core.retrieval.search import search_hybrid
 from rag_core.run import Budgets, Run
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.slow
 
 CHAT, OTHER = -1001000000001, -1001000000002
 OLD, NEW = "minilm-navec", "e5-small-centred"
+(NEW_SPACE,) = (row.space for row in find_models(NEW))
 
 
 @pytest.fixture
@@ -89,7 +91,8 @@ class Bench:
     async def check_all_is_of(self, model):
         """Every vector is of this model and of the present text, and both indexes are complete."""
         archive, dense = self.rag.archive, self.rag.dense
-        assert (dense.model.name, dense.vectors.about.model, self.dense.embedder.name) == (model, model, model)
+        assert (dense.model.name, self.dense.embedder.name) == (model, model)
+        assert dense.vectors.about.model == dense.model.space
         await self.lexical.catch_up()
         await self.dense.catch_up()
         keys = {key for chat in (CHAT, OTHER) for key in await list_keys(archive, chat)}
@@ -165,7 +168,7 @@ async def test_posts_are_embedded_beside_and_the_swap_mixes_nothing(opened, make
         await bench.check_all_is_of(NEW)
         assert 41 in await bench.find("Where is a boat for hire?")
         vectors = bench.rag.settings.data.dir / "vectors"
-        assert [folder.name for folder in vectors.iterdir()] == [NEW]
+        assert [folder.name for folder in vectors.iterdir()] == [NEW_SPACE]
         assert (await index_state.load_vector_state(bench.rag.archive)).replaced == ""
     async with opened() as bench:
         await bench.check_all_is_of(NEW)
@@ -209,7 +212,7 @@ async def test_a_process_that_ends_at_any_step_is_followed_by_one_that_goes_on(
         await bench.keep(make_post(50, "A canoe is for hire.", chat=CHAT))
         await bench.change.run()
         await bench.check_all_is_of(NEW)
-        assert [folder.name for folder in (bench.rag.settings.data.dir / "vectors").iterdir()] == [NEW]
+        assert [folder.name for folder in (bench.rag.settings.data.dir / "vectors").iterdir()] == [NEW_SPACE]
 
 
 def run_and_kill(seconds, *given):
@@ -285,12 +288,12 @@ async def test_on_a_server_the_collection_is_replaced(opened, make_post, qdrant)
         assert qdrant.collections == ["mine"]
         await switch_model(bench.rag, NEW)
         await bench.change._open(bench.rag.next_embedder)
-        assert qdrant.collections == ["mine", f"mine-{NEW}"]
+        assert qdrant.collections == ["mine", f"mine-{NEW_SPACE}"]
     async with opened(qdrant=served) as bench:
         assert bench.rag.dense.model.name == OLD
         await bench.change.run()
         await bench.check_all_is_of(NEW)
-        assert qdrant.collections == [f"mine-{NEW}"]
+        assert qdrant.collections == [f"mine-{NEW_SPACE}"]
     async with opened(qdrant=served) as bench:
         await bench.check_all_is_of(NEW)
         await switch_model(bench.rag, OLD)
@@ -371,4 +374,4 @@ async def test_an_embedder_that_is_gone_is_asked_for_and_not_replaced(opened, ma
         await bench.dense.catch_up()
         await bench.change.run()
         await bench.check_all_is_of(NEW)
-        assert [folder.name for folder in (settings.data.dir / "vectors").iterdir()] == [NEW]
+        assert [folder.name for folder in (settings.data.dir / "vectors").iterdir()] == [NEW_SPACE]

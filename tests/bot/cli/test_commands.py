@@ -395,7 +395,7 @@ def test_a_trace_has_stages_timings_and_counts(asked):
     assert "sources=" in write
     assert " ms " in cite
     traced = asked("ask", question, "--trace", "--json").json()["trace"]
-    assert [span["stage"] for span in traced][-3:] == ["rank", "extract", "cite"]
+    assert [span["stage"] for span in traced][-4:] == ["rank", "successor", "extract", "cite"]
 
 
 def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram, export):

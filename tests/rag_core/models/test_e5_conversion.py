@@ -75,20 +75,23 @@ async def test_the_adapter_tells_a_line_that_answers_from_one_about_the_same(emb
         "who runs the choir now": ["The choir meets on Thursdays.", "Mary Alcott has taken over."],
     }
 
-    async def measure_margins(model):
-        margins = []
+    async def count_told(model):
+        told = 0
         for question, texts in asked.items():
-            about, answer = await model.compare(question, texts)
-            margins.append(answer.post - about.post)
-        return np.array(margins)
+            cosines = [
+                similarity.measure_pieces([(0, len(text))])[0][1]
+                for similarity, text in zip(await model.compare(question, texts), texts, strict=True)
+            ]
+            told += cosines[1] - cosines[0] > 0.1
+        return told
 
     (row,) = find_models("e5-small-centred")
     plain = await open_embedder(replace(row, adapter=""), multilingual_model, threads=2)
     try:
-        gained = await measure_margins(embedder) - await measure_margins(plain)
+        told = await count_told(embedder), await count_told(plain)
     finally:
         await plain.close()
-    assert (gained > 0).all(), gained
+    assert told == (2, 0)  # the price of the boat is told by its type
 
 
 def test_an_adapter_changes_the_weights_by_what_it_holds(tmp_path):

@@ -332,8 +332,8 @@ async def test_what_the_agents_first_round_found_stands_where_the_second_fails(q
         return real(*given)
 
     monkeypatch.setattr(quick.rag.lexical, "search", search)
-    await answered(quick, "agent", None, far)
-    enough, calls = calls - 1, 0
+    await answered(quick, "direct", None, far)  # searches as the agent's first round does
+    enough, calls = calls, 0
     reply = await answered(quick, "agent", None, far)
     assert (reply.recipe, reply.refused) == ("agent", True)
     assert lacks(reply) & {"again", "queries", "further", "lexical"}

@@ -29,7 +29,7 @@ from ingest.integrity import VectorInventory, write_vector_inventory
 from rag_core.engine import Engine, load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused, translate_errors
 from rag_core.index.lexical_index import LexicalIndex, translate_write_errors
-from rag_core.models.active_models import DenseIndex, open_store_of, open_vectors_of
+from rag_core.models.active_models import DenseIndex, open_store_of, open_vectors_of, remove_other_spaces
 from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.processes import WorkerExited, WorkerProcess, open_parent_pipes, read_message, write_message
 from rag_core.storage import Archive, index_state, posts
@@ -194,6 +194,8 @@ class EmbedderChange:
         next call goes on. Returns before the swap while an index is rebuilt.
         """
         await self._remove_replaced()
+        if live := self._rag.dense:
+            await asyncio.to_thread(remove_other_spaces, self._rag.settings, live.model)
         row = self._rag.next_embedder
         left = await index_state.load_next_vectors(self._archive)
         if left and (row is None or row.name != left.model):  # of a change that is no longer wanted

@@ -136,15 +136,12 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
     return Round(plan, draft, evidence)
 
 
-_MIN_SUCCESSION = 0.4  # probability from which on a later post supersedes a piece
-
-
 async def order_in_time(
     question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[RankedPieces, Evidence]:
-    """Put what supersedes the best piece before it, from the evidence or found; else call earlier what that supersedes.
+    """Put a piece first that supersedes the best one; else call that piece earlier which the best one supersedes.
 
-    Returns the evidence with the source of the first piece.
+    Returns the evidence with the source of the first piece, which may be found only here.
     """
     weight = rag.lexical.statistics(question.viewer.channels).weight
 
@@ -153,8 +150,7 @@ async def order_in_time(
         known = {source.passage.key for source in evidence.sources} | rag.passed
         new = [Source(0, passage, 0.0) for key, passage in later.items() if further and key not in known]
         wider = await compare_sources(question, plan, evidence.extend(new), rag, run) if new else evidence
-        found = await asyncio.to_thread(find_successor, piece, ranked.asked, wider, tuple(later), weight)
-        return (found.piece if found and found.likely >= _MIN_SUCCESSION else None), wider
+        return await asyncio.to_thread(find_successor, piece, ranked.asked, wider, tuple(later), weight), wider
 
     first = ranked.pieces[0]
     newest, wider = await find_last(first, further=True)

@@ -128,6 +128,7 @@ NOT_CALLABLE = {
     "rag_core.models.model_files.check_model_files": "a tree of JSON with the names of model files",
     "rag_core.models.model_files.is_model_present": "a tree of JSON with the names of model files",
     "rag_core.models.model_files.verify_model_checksums": "a tree of JSON with the names of model files",
+    "rag_core.models.model_files.name_vector_space": "a row of the catalog, which holds rows; no text of others",
 }
 
 

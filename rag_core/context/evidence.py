@@ -462,13 +462,6 @@ async def find_later_posts(piece: ExtractCandidate, question: Question, rag: Eng
 _MAX_LENGTH = 800  # characters, from which on a post counts as long
 
 
-class Successor(NamedTuple):
-    """Piece of a later post that may supersede another piece, and the probability that it does, 0..1."""
-
-    piece: ExtractCandidate
-    likely: float
-
-
 class SuccessionFeatures(NamedTuple):
     """What tells whether a piece of a later post supersedes an older piece.
 
@@ -491,23 +484,24 @@ class SuccessionFeatures(NamedTuple):
 # constants and weights: where tokens are compared, and by words
 _SUCCESSION = -3.9, SuccessionFeatures(-0.49, 5.1, 1.49, 0.38, 0.0, -0.1)
 _SUCCESSION_BY_WORDS = -0.6, SuccessionFeatures(-0.57, 7.6, 0.64, 0.3, 0.3, -3.8)
+_MIN_SUCCESSION_ODDS = math.log(0.4 / 0.6)  # a probability of 0.4
 
 
 def find_successor(
     piece: ExtractCandidate, asked: QueryTerms, evidence: Evidence, found: Sequence[PostKey], weight: TermWeight
-) -> Successor | None:
-    """Find the likeliest successor of a piece among the later posts of its channel in the evidence; None without one.
+) -> ExtractCandidate | None:
+    """Find the piece that supersedes another, among the later posts of its channel in the evidence; None without one.
 
     `found`: the posts of the search for its words, best first. By logistic regression, with sets held out as good as in
     it (`tests/data/reading/fit.py`).
     """
     constant, weights = _SUCCESSION if piece.features.post_maxsim else _SUCCESSION_BY_WORDS
     later = list_successors(piece, asked, evidence, found, weight)
-    for odds, one in sorted(
-        ((constant + sum(map(mul, weights, features)), one) for one, features in later), key=itemgetter(0), reverse=True
-    ):
+    odds = ((constant + sum(map(mul, weights, features)), one) for one, features in later)
+    likely = (pair for pair in odds if pair[0] >= _MIN_SUCCESSION_ODDS)
+    for _, one in sorted(likely, key=itemgetter(0), reverse=True):
         if not (_is_look_alike(asked, piece, one) or _is_look_alike(asked, one, piece)):
-            return Successor(one, 1 / (1 + math.exp(-odds)))
+            return one
     return None
 
 
@@ -533,17 +527,13 @@ def list_successors(
     for one in rank_candidates(asked, replace(evidence, sources=(*evidence.sources[:1], *later))):
         if one.source in later:
             best.setdefault(one.source.passage.key, one)
-    compared = evidence.similarities if piece.features.post_maxsim else {}
-    own = {term: weight(term) for term in tokenize(piece.text)}
+    compared, own = evidence.similarities, {term: weight(term) for term in tokenize(piece.text)}
+    vector = compared[piece.source.number].embed_piece(piece.start, piece.end) if piece.features.post_maxsim else None
 
     def compare(one: ExtractCandidate) -> float:
-        if compared:
-            vectors = [
-                similarity.embed_piece(each.start, each.end)
-                for each in (piece, one)
-                if (similarity := compared.get(each.source.number))
-            ]
-            return float(vectors[0] @ vectors[1]) if len(vectors) == 2 else 0.0
+        if vector is not None:
+            similarity = compared.get(one.source.number)
+            return float(vector @ similarity.embed_piece(one.start, one.end)) if similarity else 0.0
         there = own.keys() & collect_terms(one.source.passage.text)
         return sum(own[term] for term in there) / max(sum(own.values()), 1e-9)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models
-from rag_core.models.model_files import check_model_files, is_model_present
+from rag_core.models.model_files import check_model_files, is_model_present, name_vector_space
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.readers import load_choices, save_choice
@@ -137,13 +138,19 @@ async def open_store_of(settings: RagSettings, row: ModelSpec, archive: Archive)
     """Open or create the vector store of a model and an archive. Raises VectorsUnavailable."""
     from rag_core.index.vectors_edge import open_vector_store
 
-    folder = settings.data.dir / "vectors" / row.space
-    for left in folder.parent.glob(f"{row.name}*") if row.adapter else ():  # of another adapter
-        if left != folder:
-            await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
+    space = name_vector_space(row)
+    folder = settings.data.dir / "vectors" / space
     return await open_vector_store(
-        folder, model=row.space, dimension=row.dimension, qdrant=settings.qdrant, archive=archive.origin
+        folder, model=space, dimension=row.dimension, qdrant=settings.qdrant, archive=archive.origin
     )
+
+
+def remove_other_spaces(settings: RagSettings, row: ModelSpec) -> None:
+    """Remove the folders of vectors that another adapter of a model made, or the model before it had one."""
+    of_model = re.compile(rf"{re.escape(row.name)}(-[0-9a-f]{{8}})?")
+    for folder in (settings.data.dir / "vectors").glob(f"{row.name}*"):
+        if of_model.fullmatch(folder.name) and folder.name != name_vector_space(row):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 # Uses of a model, and the setting of each; "auto" leaves the choice open.
@@ -320,7 +327,7 @@ def list_models_in_use(settings: RagSettings, remembered: dict[str, str], live: 
 
 # model -> posts of 390 characters a second on two processors, megabytes of a process that answers; of models from a hub
 # both are estimated from their size
-_COSTS = {"e5-small-centred": (30.0, 420), "multilingual-e5-small": (20.0, 550), "bge-m3": (2.0, 1600)}
+_COSTS = {"e5-small-centred": (30.0, 350), "multilingual-e5-small": (20.0, 550), "bge-m3": (2.0, 1600)}
 _OTHER_COST = (100.0, 300)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +81,6 @@ class PackageSource:
     inside_bytes: int = 0
 
 
-@cache
-def _digest_adapter(name: str) -> str:
-    """First eight digits of the SHA-256 of a file beside this one."""
-    return hashlib.sha256(Path(__file__).with_name(name).read_bytes()).hexdigest()[:8]
-
-
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """Row of the catalog. `parts` are models for one language each, which share one vector in blocks.
@@ -124,11 +116,6 @@ class ModelSpec:
     def file(self) -> str:
         """Name of the weights file in the model's folder."""
         return _WEIGHTS_NAMES.get(self.role, "model.onnx")
-
-    @property
-    def space(self) -> str:
-        """Name of the vector space: with another adapter it is another one, and its vectors are made anew."""
-        return f"{self.name}-{_digest_adapter(self.adapter)}" if self.adapter else self.name
 
     @property
     def bytes(self) -> int:

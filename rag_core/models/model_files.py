@@ -127,6 +127,11 @@ def compute_sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def name_vector_space(row: ModelSpec) -> str:
+    """Name of the space of an embedder's vectors: with another adapter it is another one, and they are made anew."""
+    return f"{row.name}-{compute_sha256(Path(__file__).with_name(row.adapter))[:8]}" if row.adapter else row.name
+
+
 def measure_folder_size(folder: Path) -> int:
     """Count the bytes of all files below a folder; 0 where there is none."""
     total = 0

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
-from rag_core.models.model_files import check_model_files
+from rag_core.models.model_files import check_model_files, name_vector_space
 from rag_core.processes import release_free_memory
 from rag_core.text.tokens import detect_language, stem
 
@@ -87,9 +87,11 @@ class PassageSimilarity:
 
     def embed_piece(self, start: int, end: int) -> NDArray[np.float32]:
         """Mean of the tokens of the piece at these offsets, of unit length; zeros where it has none."""
-        first, last = np.searchsorted(self._spans[:, 1], (start, end), side="right").tolist()
-        zeros: NDArray[np.float32] = np.zeros(self._vectors.shape[1], np.float32)
-        return _normalize(self._vectors[first:last].mean(axis=0)) if first < last else zeros
+        return self._embed_tokens(*np.searchsorted(self._spans[:, 1], (start, end), side="right").tolist())
+
+    def _embed_tokens(self, first: int, end: int) -> NDArray[np.float32]:
+        none: NDArray[np.float32] = np.zeros(self._vectors.shape[1], np.float32)
+        return _normalize(self._vectors[first:end].mean(axis=0)) if first < end else none
 
     def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
         """MaxSim of the pieces at these offsets, and cosine of the means; 0 where one has no token, as behind a cut."""
@@ -98,8 +100,7 @@ class PassageSimilarity:
         for first, end in bounds:
             cosines = self._cosines[:, first:end]
             if cosines.size:
-                mean = _normalize(self._vectors[first:end].mean(axis=0))
-                measured.append((float(cosines.max(axis=1).mean()), float(mean @ self._mean)))
+                measured.append((float(cosines.max(axis=1).mean()), float(self._embed_tokens(first, end) @ self._mean)))
             else:
                 measured.append((0.0, 0.0))
         return measured
@@ -157,7 +158,7 @@ def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) ->
 
 def _adapt_model(folder: Path, row: ModelSpec) -> str | bytes:
     """Path of the model with the row's adapter, made once beside it; its bytes where the folder cannot be written."""
-    made = folder / f"adapted-{row.space.removeprefix(row.name + '-')}.onnx"
+    made = folder / f"adapted-{name_vector_space(row).removeprefix(row.name + '-')}.onnx"
     if made.is_file():
         return str(made)
     from rag_core.models.onnx_conversion import adapt_bert_onnx  # with onnx, a second's work of importing

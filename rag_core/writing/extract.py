@@ -1,6 +1,6 @@
 """Extractive answers: the one to three pieces of the evidence that answer best, word for word.
 
-What is found by `conflicts.py` to supersede the best piece is shown first, and that one as an earlier value.
+What supersedes the best piece (`context/evidence.py`) is shown first, and that one as an earlier value.
 """
 
 from __future__ import annotations

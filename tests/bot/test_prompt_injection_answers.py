@@ -158,7 +158,7 @@ async def test_no_hostile_post_or_question_is_obeyed_adds_a_link_or_leaks_anythi
         assert not [one.text for one in sentences if KNOWN in one.text or "the heron" in one.text or TOKEN in one.text]
         met = {key.message_id for key in (*found.posts(), *(passage.key for passage in found.nearest))}
         # a newer twin in the other language, with the same attack, may answer
-        if "asked" in row and met.isdisjoint((row["id"], row["id"] + 1)):
+        if "asked" in row and met.isdisjoint((row["id"], row["id"] + row["id"] % 2)):
             missed.append(row["id"])
     assert recipe not in HALVES or missed == []  # else nothing was tried
     tools = opened.nothing_told(caplog)

@@ -20,6 +20,7 @@ from rag_core import RagSettings, open_engine
 from rag_core.engine import switch_model
 from rag_core.models.active_models import find_embedder_offer
 from rag_core.models.catalog import find_models
+from rag_core.models.model_files import name_vector_space
 from rag_core.retrieval.fusion import RetrievalQuery
 from rag_core.retrieval.search import search_hybrid
 from rag_core.run import Budgets, Run
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 CHAT, OTHER = -1001000000001, -1001000000002
 OLD, NEW = "minilm-navec", "e5-small-centred"
-(NEW_SPACE,) = (row.space for row in find_models(NEW))
+NEW_SPACE = name_vector_space(find_models(NEW)[0])
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ class Bench:
         """Every vector is of this model and of the present text, and both indexes are complete."""
         archive, dense = self.rag.archive, self.rag.dense
         assert (dense.model.name, self.dense.embedder.name) == (model, model)
-        assert dense.vectors.about.model == dense.model.space
+        assert dense.vectors.about.model == name_vector_space(dense.model)
         await self.lexical.catch_up()
         await self.dense.catch_up()
         keys = {key for chat in (CHAT, OTHER) for key in await list_keys(archive, chat)}
@@ -352,7 +353,7 @@ async def test_what_a_better_embedder_costs_is_offered_until_it_is_asked_for(ope
         assert offer
         assert str(offer) == (
             "e5-small-centred is here and finds more than minilm-navec, which made the vectors: citegram models use "
-            "e5-small-centred embeds 4 posts anew beside them (about 1 min at 30 posts/s, 420 MB of memory)."
+            "e5-small-centred embeds 4 posts anew beside them (about 1 min at 30 posts/s, 350 MB of memory)."
         )
         await switch_model(bench.rag, NEW)
         offer = await find_embedder_offer(bench.rag.settings, bench.rag.archive)
@@ -375,3 +376,14 @@ async def test_an_embedder_that_is_gone_is_asked_for_and_not_replaced(opened, ma
         await bench.change.run()
         await bench.check_all_is_of(NEW)
         assert [folder.name for folder in (settings.data.dir / "vectors").iterdir()] == [NEW_SPACE]
+
+
+async def test_vectors_of_another_adapter_are_made_anew_and_the_old_folders_go(opened, make_post, tmp_path):
+    folder = tmp_path / "data" / "vectors"
+    for name in (NEW, f"{NEW}-0123abcd", f"{NEW}-large"):  # the last is another model's
+        (folder / name).mkdir(parents=True)
+    async with opened(NEW) as bench:
+        await bench.keep(*make_posts(make_post, 4))
+        await bench.change.run()
+        await bench.check_all_is_of(NEW)
+    assert {one.name for one in folder.iterdir()} == {NEW_SPACE, f"{NEW}-large"}

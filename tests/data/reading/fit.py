@@ -5,8 +5,8 @@ python tests/data/reading/fit.py --models DIR [--write] [FOLDER …]
 Asks the questions of each folder (18 that `train.py` leaves alone) by the product, without bars, with the embedder
 of MODELS__EMBEDDER, and prints the AUC of a set held out at a time, beside that of the probability in use; --write fits
 on all of them and writes `rag_core/answering.npy`. FOLDERs that are given after --test report, and nothing is fitted on
-them. The constant and weights of `_SUCCESSION` in `context/evidence.py` are printed, with the share of right first
-pieces of each set, held out, by bar.
+them. The constant and weights of `_SUCCESSION` in `context/evidence.py` are printed, and how many right first pieces
+they gain by bar, a set held out at a time.
 """
 
 import argparse
@@ -55,7 +55,7 @@ async def measure(folder, settings):
     ):
         async with open_indexed_dataset(dataset, settings) as data:
             data.rag = replace(data.rag, calibration=data.rag.calibration.without_bars())
-            for query in dataset.queries:
+            for number, query in enumerate(dataset.queries):
                 seen.clear()
                 listed.clear()
                 answer = await answer_or_refuse(build_question(query, data), data.rag)
@@ -65,7 +65,7 @@ async def measure(folder, settings):
                     rows.append((*of_it[-1], answer.confidence, right, query.answerable))
                 for piece, found in listed[:1] if query.answerable else ():
                     first = holds_answer(piece.text, query.answers)
-                    later += [(len(rows), *told, holds_answer(one.text, query.answers), first) for one, told in found]
+                    later += [(number, *told, holds_answer(one.text, query.answers), first) for one, told in found]
     return np.array(rows, float), np.array(later, float).reshape(-1, len(SuccessionFeatures._fields) + 3)
 
 

@@ -1,4 +1,4 @@
-"""Train the adapter with which e5 compares the tokens of a question and a post.
+"""Train the adapter with which e5 finds posts and compares their tokens with those of a question.
 
 pip install torch==2.5.1; python tests/data/reading/train.py --model DIR --out FILE.npz [--seconds 7000] [FOLDER …]
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 
 class Command(NamedTuple):
@@ -90,10 +90,6 @@ COMMANDS = {
          "eval talk talk.jsonl", "eval followups mine", "eval plans mine/queries.jsonl --model model.gguf",
          "eval judge mine --limit 40", "eval verify mine", "eval calibrate mine"),
     ),
-    "completion": Command(
-        "run", "print a script that completes commands and options",
-        ("completion bash >> ~/.bashrc",), "declare_completion",
-    ),
 }  # fmt: skip
 
 
@@ -128,15 +124,11 @@ class CommandParser(argparse.ArgumentParser):
         for parser in self.list_subparsers().values():
             parser.set_examples([one for one in examples if f"citegram {one} ".startswith(f"{parser.prog} ")])
 
-    def list_own_words(self) -> Iterator[str]:
-        """List the words that may be written here: options, commands, values."""
+    def list_words(self) -> Iterator[str]:
+        """List the words that may be written, also after a subcommand: options, commands, values."""
         for action in self._actions:
             yield from action.option_strings
             yield from map(str, action.choices or ())
-
-    def list_words(self) -> Iterator[str]:
-        """List the words that may be written, also after a subcommand."""
-        yield from self.list_own_words()
         for parser in self.list_subparsers().values():
             yield from parser.list_words()
 
@@ -182,8 +174,7 @@ def build_parser(named: Sequence[str]) -> CommandParser:
     parser.add_argument("-v", "--verbose", action="store_true", help="say more about what happens")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        shown: dict[str, Any] = {} if name == "completion" else {"help": command.help}  # not needed on the first day
-        added = commands.add_parser(name, description=command.help, **shown)
+        added = commands.add_parser(name, description=command.help, help=command.help)
         if name in named:
             getattr(import_module(f"bot.cli.{command.module}"), command.declare)(added)
             added.set_examples(command.examples)

@@ -120,19 +120,6 @@ def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written()
                 assert "default: " in (action.help or ""), (path, action.option_strings)
 
 
-def test_a_shell_completes_commands_and_options(citegram, tmp_path):
-    script = citegram("completion", "bash").out
-    for line, expected in (
-        ("citegram im", "import"),
-        ("citegram ask --tr", "--trace"),
-        ("citegram eval ans", "answers"),
-    ):
-        words = line.split()
-        ask = f'COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; _citegram; echo "${{COMPREPLY[@]}}"'
-        done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
-        assert done.stdout.split() == [expected]
-
-
 def test_help_costs_little_processor_time(root):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "bot", "--help"], cwd=root, capture_output=True, check=True)

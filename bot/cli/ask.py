@@ -19,7 +19,6 @@ from bot.views.text import (
     format_answer_text,
     format_answer_trace,
     format_channel_list,
-    format_plan_lines,
     format_stages,
     format_verdicts_text,
     strip_control_characters,
@@ -45,8 +44,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     _add_recipe(parser)
     parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
     parser.add_argument("--trace", action="store_true", help="stages, timings, counts and results after the answer")
-    planning = "the queries, filters, legs and fused ranks of the question, instead of an answer"
-    parser.add_argument("--show-plan", action="store_true", help=planning)
     parser.set_defaults(run=run)
 
 
@@ -83,12 +80,6 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     question = _read_text(args.question, args)
     async with _open_answerer(settings) as (answerer, settings, note):
         question = await _name_channel_set(question, args, settings)
-        if args.show_plan:
-            plan = await answerer.plan(question)
-            if plan is None:
-                return _report_no_channels(settings, args.lang)
-            print(dump_json(plan) if args.json else "\n".join(format_plan_lines(plan)))
-            return 0
         answer = await answerer.ask(question, trace=args.trace, recipe=args.recipe)
     if answer is None:
         return _report_no_channels(settings, args.lang)

@@ -67,7 +67,7 @@ class AnswerJson(TypedDict):
 
 
 class PlanJson(TypedDict):
-    """The plan of a question and what it finds, as sent over the socket."""
+    """The plan of a question and what it finds."""
 
     plan: dict[str, Any]  # in the form of the planner model
     legs: str
@@ -233,10 +233,6 @@ class RunningBot:
             "ask", question=question, trace=trace, recipe=recipe, conversation=conversation, as_reader=self.as_reader
         )
         return cast(AnswerJson | None, found)
-
-    async def plan(self, question: str) -> PlanJson | None:
-        """Have a question planned and searched, without an answer; None if there are no channels."""
-        return cast(PlanJson | None, await self._request("plan", question=question))
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text; None if there are no channels."""

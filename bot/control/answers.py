@@ -348,11 +348,6 @@ class TerminalAnswerer:
         """List the channels."""
         return await describe_channels(await self._load_channels(), self._rag.archive)
 
-    async def plan(self, question: str) -> PlanJson | None:
-        """Plan and search a question, without an answer."""
-        asked = await self._build_question(question)
-        return await plan_as_json(asked, self._rag) if asked else None
-
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text against all channels."""
         from rag_core.verification.verify import verify_text  # `ask` does without it

@@ -190,7 +190,7 @@ class RequestHandlers:
 
     def all(self) -> Mapping[str, RequestHandler]:
         """Map each request name to its handler, whose arguments are validated by their annotations."""
-        handlers = (self.ask, self.plan, self.verify, self.search, self.list_channels, self.wake, self.reindex,
+        handlers = (self.ask, self.verify, self.search, self.list_channels, self.wake, self.reindex,
                     self.use, self.doctor)  # fmt: skip
         once_asked = ConfigDict(strict=True, defer_build=True)  # a sixth of the bot's start; most are never asked
         return {one.__name__: partial(_call, TypeAdapter(one, config=once_asked)) for one in handlers}
@@ -203,11 +203,6 @@ class RequestHandlers:
         async with self._questions:
             answerer = self._answerers[as_reader]
             return await answerer.ask(question, trace=trace, recipe=recipe, conversation=conversation)
-
-    async def plan(self, say: ReportProgress, question: str) -> object:
-        """Plan and search a question; None if there are no channels."""
-        async with self._questions:
-            return await self._answerers[False].plan(question)
 
     async def verify(self, say: ReportProgress, text: str, trace: bool = False, as_reader: bool = False) -> object:
         """Verify a text; None if there are no channels."""

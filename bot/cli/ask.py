@@ -29,10 +29,9 @@ from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import channels, visible_posts
-from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.text.post_text import cover_spoilers, list_spoilers
 from rag_core.text.tokens import detect_language
-from rag_core.types import Viewer, format_channel_post_link
+from rag_core.types import format_channel_post_link
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
 _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."
@@ -63,7 +62,6 @@ def declare_chat(parser: argparse.ArgumentParser) -> None:
 
 def _add_text(parser: argparse.ArgumentParser, name: str, what: str) -> None:
     parser.add_argument(name, nargs="*", metavar=name.upper(), help=what)
-    parser.add_argument("--set", metavar="NAME", help="only the channels of a set that an admin made with /sets")
     parser.set_defaults(report_wrong_use=parser.error)
 
 
@@ -79,7 +77,6 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
     question = _read_text(args.question, args)
     async with _open_answerer(settings) as (answerer, settings, note):
-        question = await _name_channel_set(question, args, settings)
         answer = await answerer.ask(question, trace=args.trace, recipe=args.recipe)
     if answer is None:
         return _report_no_channels(settings, args.lang)
@@ -97,7 +94,6 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
     text = _read_text(args.text, args)
     async with _open_answerer(settings) as (answerer, settings, note):
-        text = await _name_channel_set(text, args, settings)
         verdicts = await answerer.verify(text, trace=args.trace)
     if verdicts is None:
         return _report_no_channels(settings, args.lang)
@@ -143,18 +139,6 @@ def _read_text(given: list[str], args: argparse.Namespace) -> str:
         args.report_wrong_use('there is no text: give one, such as "what is new?", or - to read it from stdin')
     args.lang = detect_language(text)
     return text
-
-
-async def _name_channel_set(text: str, args: argparse.Namespace, settings: Settings) -> str:
-    """Begin the text with the set of `--set`, as in the chat; an unknown one is wrong use."""
-    if args.set is None:
-        return text
-    named = f"{args.set}: {text}"
-    async with open_archive(settings.data.dir) as archive:
-        rest, _ = await narrow_to_channel_set(archive, settings.bot.admins, named, Viewer(0, frozenset()))
-    if rest == named:
-        args.report_wrong_use(get_translator(args.lang)("sets-unknown", name=args.set))
-    return named
 
 
 def _report_no_channels(settings: Settings, lang: str) -> int:

@@ -325,7 +325,7 @@ async def _run_make(args: argparse.Namespace, settings: Settings) -> None:
     most, seed = args.limit or 100, 42 if args.seed is None else args.seed
     queries, corpus = make_questions(all_posts, known, most, seed)
     if not queries:
-        raise SettingsWrong("No post of yours has a sentence to ask about: import some posts first.")
+        raise SettingsWrong("No post of yours states a price, a date, a time or a number: import more posts first.")
     with translate_errors(SettingsWrong, OSError, say="The questions cannot be written ({}): name another folder."):
         folder.mkdir(parents=True, exist_ok=True)
         for name, rows in (("corpus", corpus), ("queries", queries)):
@@ -334,13 +334,8 @@ async def _run_make(args: argparse.Namespace, settings: Settings) -> None:
     print(f"Questions: {len(queries)}. Next: citegram eval answers {folder}")
     held = len(all_posts) - len(corpus)
     print(f"Posts with text to search: {len(corpus)}; left out, so that some questions have no answer: {held}.")
-    if about := sum(row["kind"] == "about" for row in queries):
-        print(f"Asked in words of the post: {about}, which is easier than readers do. Few posts state values.")
     if len(queries) < min(most, _FEWEST_QUESTIONS):
-        print(
-            f"Fewer than {_FEWEST_QUESTIONS}: of {len(all_posts)} posts no more state a price, a date, a time or a "
-            "number, or have a sentence with four words that few other posts have."
-        )
+        print(f"Fewer than {_FEWEST_QUESTIONS}: no more of {len(all_posts)} posts state a price, date, time or number.")
 
 
 _QUESTION_SET = ("DIR", "folder with queries.jsonl and corpus.jsonl or an export")

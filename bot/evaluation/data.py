@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import tempfile
 import zlib
-from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -38,8 +36,7 @@ from rag_core.planning.plan import plan_by_rules
 from rag_core.run import Run
 from rag_core.settings import DataSettings, RagSettings
 from rag_core.storage import channels, posts
-from rag_core.text.sentences import split_sentences
-from rag_core.text.tokens import detect_language, tokenize
+from rag_core.text.tokens import detect_language
 from rag_core.types import AUTO_RECIPE, HYBRID, Channel, Plan, Post, PostKey, Question, Viewer, Visibility
 
 _MAX_SENTENCE_CHARACTERS = 300  # longer is not asked about
@@ -355,11 +352,7 @@ async def open_indexed_dataset(dataset: Dataset, settings: RagSettings) -> Async
 
 _HELD_BACK_EVERY = 5  # of the questions one has no answer: its posts are left out of the corpus
 # Kinds as in other question sets.
-_KINDS = {"price": "price", "until": "when", "hour": "when", "when": "when", "count": "how", "about": "about"}
-_ABOUT_TEMPLATES = {"ru": "что известно про {}", "en": "what is known about {}"}
-_ASKED_WORDS = 3
-_RARE_POSTS, _RARE_SHARE = 3, 0.02  # number, or share of all: a word in no more posts says which is meant
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_KINDS = {"price": "price", "until": "when", "hour": "when", "when": "when", "count": "how"}
 
 _Row = dict[str, object]
 _Series = list[tuple[Post, GeneratedQuestion]]  # posts that answer the same question, newest first
@@ -368,13 +361,9 @@ _Series = list[tuple[Post, GeneratedQuestion]]  # posts that answer the same que
 def make_questions(
     posts: Sequence[Post], known: Mapping[int, Channel], most: int, seed: int
 ) -> tuple[list[_Row], list[_Row]]:
-    """Make rows of queries.jsonl and of corpus.jsonl: at most `most` questions, drawn with `seed`.
-
-    Where too few posts state a value, further questions (kind "about") ask in three words of a post for a fourth one.
-    """
-    newest_first = sorted(posts, key=lambda one: one.stamp, reverse=True)
+    """Make rows of queries.jsonl and of corpus.jsonl: at most `most` questions for values, drawn with `seed`."""
     series: dict[tuple[object, ...], _Series] = {}
-    for post in newest_first:
+    for post in sorted(posts, key=lambda one: one.stamp, reverse=True):
         for question in generate_questions(post.text):
             series.setdefault((post.key.chat_id, *question.topic), []).append((post, question))
     newest = {
@@ -382,10 +371,6 @@ def make_questions(
     }
     clear, draw = [one for topic, one in series.items() if len(newest[topic]) == 1], np.random.default_rng(seed)
     drawn = [clear[n] for n in draw.permutation(len(clear))]
-    if len(drawn) < most:
-        used = {post.key for one in series.values() for post, _ in one}
-        about = _ask_by_rare_words([post for post in newest_first if post.key not in used], newest_first)
-        drawn += [about[n] for n in draw.permutation(len(about))[:most]]
     held_back = {post.key for one in drawn[_HELD_BACK_EVERY - 1 : most : _HELD_BACK_EVERY] for post, _ in one}
     queries: list[_Row] = []
     for n, one in enumerate(drawn):
@@ -404,26 +389,6 @@ def make_questions(
         if post.key not in held_back
     ]
     return queries, corpus
-
-
-def _ask_by_rare_words(asked: Sequence[Post], posts: Sequence[Post]) -> list[_Series]:
-    """Ask of each post at most one question, of the first sentence with enough words that few other posts have."""
-    terms = {word: tuple(tokenize(word)) for post in posts for word in set(_WORD.findall(post.text))}
-    counts = Counter(term for post in posts for term in {terms[word] for word in _WORD.findall(post.text)})
-    most_posts = max(_RARE_POSTS, _RARE_SHARE * len(posts))
-    series: dict[tuple[str, ...], _Series] = {}
-    for post in asked:
-        for start, end in split_sentences(post.text):
-            sentence = post.text[start:end]
-            first = {terms[word]: word for word in reversed(_WORD.findall(sentence)) if terms[word]}
-            rare = [word for term, word in reversed(first.items()) if counts[term] <= most_posts]
-            if len(rare) <= _ASKED_WORDS or len(sentence) > _MAX_SENTENCE_CHARACTERS or "http" in sentence:
-                continue
-            lang, words, answer = detect_language(sentence), rare[:_ASKED_WORDS], rare[_ASKED_WORDS]
-            text, topic = _ABOUT_TEMPLATES[lang].format(" ".join(words).lower()), ("about", *words)
-            series.setdefault(topic, []).append((post, GeneratedQuestion(text, answer, "about", lang, topic)))
-            break
-    return list(series.values())
 
 
 def _build_query_row(series: _Series, *, answerable: bool) -> _Row:

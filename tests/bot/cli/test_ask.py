@@ -82,22 +82,17 @@ def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(im
     assert found["agent"]["all"]["shown_right"] >= found["direct"]["all"]["shown_right"]
 
 
-def test_posts_without_values_are_asked_about_in_their_words_and_few_are_called_few(imported, citegram, tmp_path):
-    endings = "dok fel mar nit sop gul bez kaf lim pum".split()
-    texts = [f"Yesterday bran{end} carried klem{end} over tors{end} beside vill{end}." for end in endings]
+def test_of_posts_without_values_no_question_is_made_and_few_are_called_few(imported, citegram, tmp_path):
+    priced = "The ticket to Heron Point costs 4 euros."
     with closing(sqlite3.connect(imported / "citegram.db")) as archive:
-        rowids = archive.execute("SELECT rowid FROM posts ORDER BY rowid LIMIT ?", (len(texts),)).fetchall()
-        archive.execute("UPDATE posts SET text = ''")
-        pairs = [(text, *rowid) for text, rowid in zip(texts, rowids, strict=True)]
-        archive.executemany("UPDATE posts SET text = ? WHERE rowid = ?", pairs)
+        archive.execute("UPDATE posts SET text = 'Yesterday the heron carried a fish over the pier.'")
+        archive.commit()
+        code, _, err = citegram("eval", "make", "none")
+        assert (code, "states a price" in err) == (1, True)
+        archive.execute("UPDATE posts SET text = ? WHERE rowid = (SELECT max(rowid) FROM posts)", (priced,))
         archive.commit()
     code, out, _ = citegram("eval", "make", "mine")
-    rows = [json.loads(line) for line in (tmp_path / "mine" / "queries.jsonl").read_text("utf-8").splitlines()]
-    assert (code, {row["kind"] for row in rows}) == (0, {"about"})
-    assert len(rows) == len(endings)
-    assert all(row["text"].startswith("what is known about ") for row in rows)
-    assert f"Asked in words of the post: {len(rows)}," in out
-    assert "Fewer than 50: of" in out
+    assert (code, "Questions: 1." in out, "Fewer than 50: no more of" in out) == (0, True, True)
 
 
 FERRY = "The ferry to Owl Island leaves at 7:30 every morning."

@@ -24,7 +24,6 @@ CHECKS = (
     Check("models", 60, machine_checks.check_models),
     Check("work", 10, archive_checks.check_jobs),
     Check("telegram", 30, telegram_checks.check_telegram),
-    Check("clock", 10, telegram_checks.check_clock),
     Check("rights", 60, telegram_checks.check_rights),
     Check("history", 30, telegram_checks.check_history),
     Check("servers", 10, machine_checks.check_servers),

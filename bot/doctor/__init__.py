@@ -5,7 +5,6 @@ Archive and indexes are checked in archive_checks.py, Telegram in telegram_check
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -225,7 +224,7 @@ async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
 
 
 def _find_contradictions(settings: Settings) -> Iterator[str]:
-    llm, qdrant, cores = settings.llm, settings.qdrant, os.cpu_count() or 1
+    llm, qdrant = settings.llm, settings.qdrant
     if llm.url and llm.model not in ("auto", "none"):
         yield f"LLM__URL and LLM__MODEL={llm.model} are both set, and the server writes: take one of them out."
     for name, value, needed, url in (
@@ -235,14 +234,6 @@ def _find_contradictions(settings: Settings) -> Iterator[str]:
     ):
         if value and not url:
             yield f"{name} is set without {needed}, and does nothing: set {needed} too, or take it out."
-    if (tokens := llm.evidence_tokens + llm.answer_tokens) >= llm.context:
-        yield (
-            f"LLM__EVIDENCE_TOKENS and LLM__ANSWER_TOKENS need {tokens} tokens, and LLM__CONTEXT has {llm.context}: "
-            "raise it, or lower them."
-        )
-    for name, threads in (("LLM__THREADS", llm.threads), ("MODELS__THREADS", settings.models.threads)):
-        if threads > cores:
-            yield f"{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
     if settings.mcp.listen and find_spec("mcp") is None:
         yield f"MCP__LISTEN needs more packages: {format_install_command('citegram[mcp]')}"
     for name, urls, secret in (

@@ -1,14 +1,12 @@
-"""Telegram checks: connection, token, webhook, clock, and the bot's rights in its channels and groups.
+"""Telegram checks: connection, token, webhook, and the bot's rights in its channels and groups.
 
 The connection is the bot's own: the same server, the same proxy, the same token.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from aiogram import Bot, exceptions
@@ -16,12 +14,11 @@ from aiogram.enums import ChatMemberStatus
 from aiogram.exceptions import AiogramError
 from aiogram.types import ChatMemberRestricted
 from aiogram.utils.token import TokenValidationError
-from aiohttp import ClientError, ClientTimeout
 
 from bot.doctor import CheckContext, Finding, bad, fine, note
 from bot.jobs import open_history_client
 from bot.settings import BotSettings
-from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
+from bot.telegram.session import PROXY_ERROR, create_session
 from bot.views.text import strip_control_characters
 from rag_core.errors import RagError, SettingsWrong
 from rag_core.storage import channel_history, channels, readers
@@ -30,7 +27,6 @@ from rag_core.types import Channel
 CALL_TIMEOUT_SECONDS = 8.0  # for each call
 _MAX_CONCURRENT_CALLS = 4
 _MAX_CHATS = 500  # Telegram answers some thirty calls a second
-_MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
 _RECENT_ERROR_AGE = timedelta(hours=1)
 _MANY_PENDING_UPDATES = 100
 _ADMIN_STATUSES, _MEMBER_STATUSES = {"administrator", "creator"}, {"administrator", "creator", "member", "restricted"}
@@ -211,29 +207,3 @@ async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
         )
     if info.pending_update_count > _MANY_PENDING_UPDATES:
         yield note(f"{info.pending_update_count} updates wait at Telegram for the bot")
-
-
-async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
-    """Compare this machine's clock with the Date header of the Bot API server; no finding if it does not answer."""
-    settings = case.settings.bot
-    if not settings.token.get_secret_value():
-        return
-    async with open_bot(settings) as bot:
-        started = time.time()
-        assert isinstance(bot.session, TelegramSession)
-        session = await bot.session.create_session()
-        try:
-            async with session.get(
-                settings.api, allow_redirects=False, timeout=ClientTimeout(total=CALL_TIMEOUT_SECONDS)
-            ) as answer:
-                theirs = parsedate_to_datetime(answer.headers["Date"])
-        except (ClientError, OSError, TimeoutError, KeyError, ValueError):
-            return  # reported by the check of Telegram
-        off = (started + time.time()) / 2 - theirs.timestamp()
-    if abs(off) <= _MAX_CLOCK_DIFFERENCE_SECONDS:
-        yield fine(f"the clock agrees with {settings.api}")
-        return
-    yield bad(
-        f"The clock of this machine is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} that of {settings.api}: "
-        "set it right (timedatectl set-ntp true), for words of time and gaps go by it."
-    )

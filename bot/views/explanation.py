@@ -137,19 +137,11 @@ async def _format_edit(sentence: str, old: posts.PostVersion, new: posts.PostVer
     return Text(head, "\n", BlockQuote(as_list(difference, *tail)))
 
 
-# Words around a change: about a line on a phone before it and one after.
-_CONTEXT_WORDS = 6
-# Gaps this short are not left out.
-_MIN_GAP_WORDS = 2
-# Changes shown of one edit, and characters shown of each, from its beginning and its end.
-_MAX_CHANGES = 5
-_HEAD_LENGTH, _TAIL_LENGTH = 160, 60
+_CONTEXT_WORDS = 6  # around a change: about a line on a phone before it and one after
+_MAX_CHANGES = 5  # shown of one edit
+_HEAD_LENGTH, _TAIL_LENGTH = 160, 60  # characters shown of a long change, from its beginning and its end
 # An address, a word with inner signs (7:30, e-mail, 12.50), or a run of signs; then the space after it.
 _TOKEN_PATTERN = re.compile(rf"({LINK_REGEX}|\w+(?:[^\w\s]\w+)*|[^\w\s]+)(\s*)")
-
-_Tokens = Sequence[tuple[str, str]]
-# Old and new tokens of a change, as half-open ranges.
-_Change = tuple[range, range]
 
 
 def format_changes(before: str, after: str) -> tuple[Text, int]:
@@ -158,51 +150,28 @@ def format_changes(before: str, after: str) -> tuple[Text, int]:
     The text is empty where only white space changed. Control characters and direction marks are left out.
     """
     was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (before, after))
-    found = _find_changes(was, now)
+    matcher = SequenceMatcher(None, [word for word, _ in was], [word for word, _ in now])
     pieces: list[Text | str] = []
-    end = 0
-    for index, change in enumerate(found[:_MAX_CHANGES]):
-        begin = change[1].start - _CONTEXT_WORDS
-        if begin - end > _MIN_GAP_WORDS:
-            pieces.append("… ")
-            end = begin
-        pieces.append(_join_tokens(now, range(end, change[1].start), spaced=True))
-        # removed and added words, separated by a space, with a trailing space where the text has one
-        gone, new = change
-        if gone:
-            pieces.append(style_text(Strikethrough, _shorten_middle(_join_tokens(was, gone)), "−"))
-        pieces += [" "] if gone and new else []
-        if new:
-            pieces.append(style_text(Bold, _shorten_middle(_join_tokens(now, new)), "+"))
-        pieces += [" "] if (now[new.stop - 1] if new else was[gone.stop - 1])[1] else []
-        following = found[index + 1][1].start if index + 1 < len(found) else len(now)
-        end = change[1].stop + _CONTEXT_WORDS
-        end = following if following - end <= _MIN_GAP_WORDS else end
-        pieces.append(_join_tokens(now, range(change[1].stop, end), spaced=True))
-    if found and end < len(now):
-        pieces.append("…")
-    text = Text(*(neutralize_links(p) if isinstance(p, str) else p for p in pieces if p))
-    return text, max(0, len(found) - _MAX_CHANGES)
-
-
-def _find_changes(was: _Tokens, now: _Tokens) -> list[_Change]:
-    """Find the changes; those with a single word between them are one."""
-    # Most edits are local: without the common prefix and suffix there is little left to compare.
-    a, b = [word for word, _ in was], [word for word, _ in now]
-    head = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    a, b = a[head:], b[head:]
-    tail = next((n for n, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=False)) if x != y), min(len(a), len(b)))
-    a, b = a[: len(a) - tail], b[: len(b) - tail]
-    found: list[_Change] = []
-    for kind, i, j, k, m in SequenceMatcher(None, a, b).get_opcodes():
-        if kind == "equal":
-            continue
-        old, new = range(head + i, head + j), range(head + k, head + m)
-        if found and new.start - found[-1][1].stop <= 1:
-            before = found.pop()
-            old, new = range(before[0].start, old.stop), range(before[1].start, new.stop)
-        found.append((old, new))
-    return found
+    count = end = 0
+    for group in matcher.get_grouped_opcodes(_CONTEXT_WORDS):
+        pieces += ["… "] if count < _MAX_CHANGES and group[0][3] > end else []
+        for kind, i, j, k, m in group:
+            count += kind != "equal"
+            if count > _MAX_CHANGES:
+                continue
+            gone, new, end = was[i:j], now[k:m], m
+            if kind == "equal":
+                pieces.append(_join_tokens(new))
+                continue
+            if gone:
+                pieces.append(style_text(Strikethrough, _shorten_middle(_join_tokens(gone).rstrip()), "−"))
+            pieces += [" "] if gone and new else []
+            if new:
+                pieces.append(style_text(Bold, _shorten_middle(_join_tokens(new).rstrip()), "+"))
+            pieces += [" "] if (new or gone)[-1][1] else []
+    pieces += ["…"] if count and end < len(now) else []
+    text = Text(*(neutralize_links(piece) if isinstance(piece, str) else piece for piece in pieces if piece))
+    return text, max(0, count - _MAX_CHANGES)
 
 
 def _shorten_middle(text: str) -> str:
@@ -211,6 +180,5 @@ def _shorten_middle(text: str) -> str:
     return f"{text[:_HEAD_LENGTH].rstrip()} … {text[-_TAIL_LENGTH:].lstrip()}"
 
 
-def _join_tokens(tokens: _Tokens, which: range, *, spaced: bool = False) -> str:
-    text = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
-    return text if spaced else text.rstrip()
+def _join_tokens(tokens: Sequence[tuple[str, str]]) -> str:
+    return "".join(word + (" " if space else "") for word, space in tokens)

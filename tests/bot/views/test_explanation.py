@@ -32,7 +32,7 @@ def _units(said):
         ("мы не открыты", "мы открыты", "мы [не] открыты"),
         ("скидка 10%", "скидка 15%", "скидка [10] {15}%"),
         ("на e-mail: a@b.example", "на сайт: a@b.example", "на [e-mail] {сайт}: a@b.example"),
-        ("Apples are red", "Pears are green", "[Apples are red] {Pears are green}"),
+        ("Apples are red", "Pears are green", "[Apples] {Pears} are [red] {green}"),
         ("«старый» дом", "«новый» дом", "«[старый] {новый}» дом"),
         ("", "Появился текст", "{Появился текст}"),
         ("Был текст", "", "[Был текст]"),

@@ -1,14 +1,13 @@
 """Handlers of the citation buttons: the bot replies with the cited words, as a native quote of the post if possible.
 
-Telegram refuses a quote whose words are not in the post. Then, and where the post cannot be replied to at all, the
-words are sent as text with the link to the post and the reason. A bot's quote is cleaned before it is compared with
-the message, so that a part with characters that do not survive this can never be quoted.
+Telegram refuses a quote whose words are not in the post, and cleans a bot's quote before it compares them: words with
+characters that do not survive this are never quoted. Then, and where the post cannot be replied to at all, the words
+are sent as text with the link to the post and the reason.
 Rules: https://core.telegram.org/bots/api#replyparameters
 """
 
 import asyncio
 import re
-from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,17 +37,11 @@ router = Router()
 MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are never fewer
 
 # Removed or replaced by the server (TDLib's clean_input_string): control characters, direction overrides, three
-# combining lines and the ring; of direction marks those in a row. With the whole word, as half a word misleads.
-_UNSAFE_PATTERN = re.compile(
-    r"[\x00-\x09\x0b-\x1f\u2028\u2029]|\S*(?:[\u202a-\u202e\u030a\u0333\u033f]|[\u200e\u200f]{2})\S*"
-)
+# combining lines and the ring; of direction marks those in a row.
+_UNSAFE_PATTERN = re.compile(r"[\x00-\x09\x0b-\x1f\u2028\u2029\u202a-\u202e\u030a\u0333\u033f]|[\u200e\u200f]{2}")
 _STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
 # They must be repeated with their values, which the archive does not keep, and most bots may not send them.
 _UNQUOTABLE_ENTITIES = frozenset({"custom_emoji", "date_time"})
-# Characters joined to the one before: combining marks, joiners, variation selectors, skin tones.
-_JOINED_CHARACTERS = re.compile(
-    "[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u064b-\u065f\u200d\u20d0-\u20ff\ufe00-\ufe0f🏻-🏿]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,43 +54,20 @@ class NativeQuote:
 
 
 def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entity]) -> NativeQuote | None:
-    """Build the longest native quote between two code points of a post's text; None where nothing can be quoted."""
-    known, offsets, styles = tuple(entities), list_utf16_offsets(text), []
-    points = {unit: point for point, unit in enumerate(offsets)}
-    # the span is split at what cannot be quoted
-    breaks = [match.span() for match in _UNSAFE_PATTERN.finditer(text, start, end)]
-    spans = [(e.offset, e.offset + e.length) for e in known if e.type in _UNQUOTABLE_ENTITIES]
-    breaks += [(points[a], points[b]) for a, b in spans if a in points and b in points]
-    at, first, last = start, start, start
-    for left, right in [*sorted(breaks), (end, end)]:
-        piece = text[at : max(at, min(left, end))]
-        begin, stop = at + len(piece) - len(piece.lstrip()), at + len(piece.rstrip())
-        stop = _find_fitting_end(text, begin, stop) if begin < stop else begin
-        if stop - begin > last - first:
-            first, last = begin, stop
-        at = max(at, right)
-    if first >= last:
-        return None
+    """Build a native quote of the words between two code points of a post's text; None where it would be refused."""
+    words, offsets, styles = text[start:end], list_utf16_offsets(text), []
+    first, last = end - len(words.lstrip()), start + len(words.rstrip())
     begin, length = offsets[first], offsets[last] - offsets[first]
-    for entity in known:  # the styles that Telegram compares, within the quote
+    if not 0 < length <= MAX_QUOTE_LENGTH or _UNSAFE_PATTERN.search(text, first, last):
+        return None
+    for entity in entities:
         left = max(entity.offset - begin, 0)
         right = min(entity.offset + entity.length - begin, length)
-        if entity.type in _STYLE_ENTITIES and right > left:
+        if right > left and entity.type in _UNQUOTABLE_ENTITIES:
+            return None
+        if right > left and entity.type in _STYLE_ENTITIES:  # Telegram compares them
             styles.append(MessageEntity(type=entity.type, offset=left, length=right - left))
     return NativeQuote(text[first:last], begin, tuple(styles))
-
-
-def _find_fitting_end(text: str, start: int, end: int) -> int:
-    """End of a piece that is not too long: between words, or between characters where it is one word."""
-    fitting = start + bisect_right(list_utf16_offsets(text[start:end]), MAX_QUOTE_LENGTH) - 1
-    if fitting == end:
-        return end
-    for cut in range(fitting, start, -1):
-        if text[cut].isspace():
-            return start + len(text[start:cut].rstrip())
-    while fitting > start and (_JOINED_CHARACTERS.match(text, fitting) or text[fitting - 1] == "\u200d"):
-        fitting -= 1
-    return fitting
 
 
 _CAPTION_SEPARATOR_LENGTH = 2  # characters between two captions of an album

@@ -226,13 +226,12 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
     budgets, rows = Budgets(plan=args.seconds), []
     async with _open_planner(args.model, settings.rag()) as model:
         for question in iterate_with_progress_bar(questions, "plan"):
-            short = args.recipe == "mapreduce"  # it plans in keywords
-            if row := await measures.measure_plan(question, around, model, budgets, short=short):
+            if row := await measures.measure_plan(question, around, model, budgets):
                 rows.append(row)
     metrics = compute_by_language(rows, measures.compute_plan_metrics)
     print(format_report("plans", {"": metrics}, len(rows), everything=args.all))
     print(f"\n{len(rows)} questions planned by {model.name}")
-    _write_report(args, "plans", metrics, len(rows), settings={"recipe": args.recipe, "model": model.name})
+    _write_report(args, "plans", metrics, len(rows), settings={"model": model.name})
 
 
 async def _run_judge(args: argparse.Namespace, settings: Settings) -> None:
@@ -363,7 +362,7 @@ KINDS = {
     "plans": EvalKind(
         "how well and how fast a model plans searches",
         ("FILE", "queries.jsonl, or a text file with a question a line"),
-        "model seconds recipe limit seed all json", _run_plans,
+        "model seconds limit seed all json", _run_plans,
     ),
     "judge": EvalKind(
         "how well and how fast a model tells sentences that answer from others", _QUESTION_SET,

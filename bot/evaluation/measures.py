@@ -53,7 +53,7 @@ from rag_core.engine import Engine
 from rag_core.errors import ImportRefused, StageTimeout, translate_errors
 from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, LlmSession
 from rag_core.planning import llm_planner
-from rag_core.planning.llm_planner import KnownEntities, SearchPlan, ShortPlan
+from rag_core.planning.llm_planner import KnownEntities
 from rag_core.planning.plan import make_plan, plan_by_rules
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.recipe_steps import search_and_extract
@@ -347,7 +347,6 @@ class PlanRow:
     queries: int
     shortfalls: int
     took_ms: float
-    short: bool
 
     @property
     def ended(self) -> bool:
@@ -357,14 +356,13 @@ class PlanRow:
     @property
     def valid(self) -> bool:
         """Whether the reply is complete, strict JSON, a plan, and keeps enough queries after the rules."""
-        form, text = ShortPlan if self.short else SearchPlan, self.reply.text if self.reply else ""
-        return self.ended and llm_planner.parse_strictly(form, text) is not None and self.queries >= MIN_QUERIES
+        plan = llm_planner.parse_strictly(self.reply.text) if self.reply and self.ended else None
+        return plan is not None and self.queries >= MIN_QUERIES
 
     @property
     def usable(self) -> bool:
         """Whether at least one query of the model is complete."""
-        parse = llm_planner.parse_short_plan if self.short else llm_planner.parse_proposal
-        return self.reply is not None and bool(parse(self.reply.text).queries)
+        return self.reply is not None and bool(llm_planner.parse_proposal(self.reply.text).queries)
 
 
 class ReplyRecorder:
@@ -406,14 +404,14 @@ def read_questions(file: Path) -> list[Question]:
 
 
 async def measure_plan(
-    question: Question, around: KnownEntities, planner: LanguageModel, budgets: Budgets, *, short: bool
+    question: Question, around: KnownEntities, planner: LanguageModel, budgets: Budgets
 ) -> PlanRow | None:
-    """Plan one question by rules and model; None if there is nothing to plan. `short`: as `mapreduce` does."""
+    """Plan one question by rules and model; None if there is nothing to plan."""
     by_rules = plan_by_rules(question)
     if not by_rules.queries:
         return None
     run, model, started = Run(budgets, "plans"), ReplyRecorder(planner), time.perf_counter()
-    plan = await llm_planner.plan_by_model(question, by_rules, around, cast(LanguageModel, model), run, short=short)
+    plan = await llm_planner.plan_by_model(question, by_rules, around, cast(LanguageModel, model), run)
     took, replies = (time.perf_counter() - started) * 1000, model.replies
     return PlanRow(
         lang=question.lang,
@@ -422,7 +420,6 @@ async def measure_plan(
         queries=len(plan.queries),
         shortfalls=len(run.shortfalls),
         took_ms=sum(reply.figures.took_ms for reply in replies) or took,
-        short=short,
     )
 
 

@@ -82,7 +82,7 @@ _TOKENS = {
 }  # fmt: skip
 COUNCIL_POSTS, COUNCIL_PREDICTIONS = 20, 3  # judged, and then read one by one, where each takes seconds
 MAX_REACT_STEPS = 4
-_SHORT_PLAN_TOKENS, _REDUCE_TOKENS, _STEP_PREFIX = (200, 60), (480, 60), 1000
+_REDUCE_TOKENS, _STEP_PREFIX = (480, 60), 1000
 _MAX_WRITE_S = 20.0  # the posts' own words are shown at once: whoever reads them waits no longer for a written answer
 
 
@@ -101,18 +101,12 @@ class StageEstimate:
 
 
 def estimate_stages(rates: TokenRates, budgets: Budgets) -> tuple[StageEstimate, ...]:
-    """Estimate judging, planning and writing, in this order; a plan is the short one where only that ends in time."""
-    plan = rates.estimate_seconds(*(_SHORT_PLAN_TOKENS if plans_in_keywords(rates, budgets) else _TOKENS[Stage.PLAN]))
+    """Estimate judging, planning and writing, in this order."""
     return (
         StageEstimate("judge", rates.estimate_seconds(*_TOKENS[Stage.JUDGE]), budgets.judge),
-        StageEstimate("plan", plan, budgets.plan),
+        StageEstimate("plan", rates.estimate_seconds(*_TOKENS[Stage.PLAN]), budgets.plan),
         StageEstimate("write", rates.estimate_seconds(*_TOKENS[Stage.WRITE]), min(budgets.write, _MAX_WRITE_S)),
     )
-
-
-def plans_in_keywords(rates: TokenRates | None, budgets: Budgets) -> bool:
-    """Whether only the short plan can end in time; False for unknown rates."""
-    return rates is not None and rates.estimate_seconds(*_TOKENS[Stage.PLAN]) > budgets.plan
 
 
 def judges_only(name: str) -> bool:

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from importlib.resources import files
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
@@ -39,7 +39,7 @@ from rag_core.storage.posts import PostFacet, detect_channel_languages, list_fac
 from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import TELEGRAM_START, Channel, Kind, Plan, Question
-from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, escape_prompt_text, load_prompt
+from rag_core.writing.prompts import escape_prompt_text, load_prompt
 
 if TYPE_CHECKING:
     from rag_core.engine import Engine
@@ -76,24 +76,12 @@ class SearchPlan(_StrictModel):
     fusion: Literal["rrf", "mmr"]
 
 
-class ShortPlan(_StrictModel):
-    """Short plan, for the small models of `mapreduce`: keywords and filters."""
-
-    keywords: list[PhraseText] = Field(min_length=1, max_length=6)
-    filters: MetadataFilters | None
-
-
 _REWRITE_ADAPTER = TypeAdapter[list[str]](Annotated[list[QueryText], Field(min_length=1, max_length=3)])
 
 
 PLAN_GRAMMAR = files("rag_core.planning").joinpath("plan.gbnf").read_text(encoding="utf-8")
-SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR = (
-    re.sub(r"^root .*$", f"root ::= {root}".replace("\\", r"\\"), PLAN_GRAMMAR, count=1, flags=re.M)
-    for root in (
-        r'"{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"',
-        r'"[" query (", " query (", " query)?)? "]"',
-    )
-)
+_REWRITE_ROOT = r'root ::= "[" query (", " query (", " query)?)? "]"'
+REWRITE_GRAMMAR = re.sub(r"^root .*$", _REWRITE_ROOT, PLAN_GRAMMAR, count=1, flags=re.M)
 PLAN_SCHEMA, REWRITE_SCHEMA = SearchPlan.model_json_schema(), _REWRITE_ADAPTER.json_schema()
 
 
@@ -112,20 +100,17 @@ class PlanProposal:
     fusion: str = "mmr"
 
 
-P = TypeVar("P", bound=BaseModel)  # form of a plan
-
-
-def parse_strictly(form: type[P], text: str) -> P | None:
-    """Parse a reply that is exactly a plan of this form; None for any other text."""
+def parse_strictly(text: str) -> SearchPlan | None:
+    """Parse a reply that is exactly a plan; None for any other text."""
     try:
-        return form.model_validate_json(text)
+        return SearchPlan.model_validate_json(text)
     except ValueError:  # of pydantic, and for lone surrogates
         return None
 
 
 def parse_proposal(text: str) -> PlanProposal:
     """Parse a reply to a proposal; a truncated or invalid one gives its complete queries, or nothing."""
-    plan = parse_strictly(SearchPlan, text)
+    plan = parse_strictly(text)
     if plan is None:
         return PlanProposal(_clean_queries(_read_complete_strings(text, '"normalized_queries"')[:MAX_QUERIES]))
     return PlanProposal(
@@ -136,13 +121,6 @@ def parse_proposal(text: str) -> PlanProposal:
         plan.k_per_query,
         plan.fusion,
     )
-
-
-def parse_short_plan(text: str) -> PlanProposal:
-    """Parse a short plan: its keywords are one query; a truncated or invalid one gives its complete keywords."""
-    plan = parse_strictly(ShortPlan, text)
-    keywords = plan.keywords if plan else _read_complete_strings(text, '"keywords"')[:6]
-    return PlanProposal(_clean_queries([" ".join(keywords)]), filters=(plan and plan.filters) or _NO_FILTERS)
 
 
 def parse_rewrite(text: str) -> tuple[str, ...]:
@@ -242,8 +220,8 @@ def merge_plans(
 ) -> Plan:
     """Merge queries: the question itself, those of the model, then those of the rules up to the limit.
 
-    `more` are queries of the rewrite, or in the other language: the first of them always has a place. Filters
-    of the rules stay; a filter of the model counts only if the question names it.
+    `more` are queries of the rewrite: the first of them always has a place. Filters of the rules stay; a filter of the
+    model counts only if the question names it.
     """
     own = by_rules.queries[:1]
     first = _drop_similar_queries(more[:1], own)
@@ -304,11 +282,9 @@ _TEMPLATE_TOKENS = 16  # tokens of a chat template around each text, at most
 _CONTEXT_TOO_SMALL = "The context of the model is too small to plan a search in: raise LLM__CONTEXT."
 
 
-def build_plan_prompt(
-    question: Question, around: KnownEntities, most: int = _MAX_PROMPT_LENGTH, *, short: bool = False
-) -> Prompt:
+def build_plan_prompt(question: Question, around: KnownEntities, most: int = _MAX_PROMPT_LENGTH) -> Prompt:
     """Build the prompt for a plan, with at most `most` characters of the question."""
-    template, text = load_prompt("plan_short" if short else "plan", "all"), sanitize_query(question.text)
+    template, text = load_prompt("plan", "all"), sanitize_query(question.text)
     text = escape_prompt_text(text)[:most]
     languages, titles, spoken = ", ".join(sorted(around.languages)) or question.lang, list[str](), QuestionWords(text)
     named = [c for c in around.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
@@ -364,11 +340,7 @@ class _PlannerRequest:
     parse: Callable[[str], PlanProposal]
 
 
-_SHORT_DECODING = replace(PLAN_DECODING, max_tokens=192)
 _PLAN_REQUEST = _PlannerRequest("plan", PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA, parse_proposal)
-_SHORT_REQUEST = _PlannerRequest(
-    "plan", _SHORT_DECODING, SHORT_PLAN_GRAMMAR, ShortPlan.model_json_schema(), parse_short_plan
-)
 _REWRITE_REQUEST = _PlannerRequest(
     "rewrite", REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA, lambda text: PlanProposal(parse_rewrite(text))
 )
@@ -380,21 +352,17 @@ def is_worth_planning(by_rules: Plan) -> bool:
 
 
 async def plan_by_model(
-    question: Question, by_rules: Plan, around: KnownEntities, planner: LanguageModel, run: Run, *, short: bool = False
+    question: Question, by_rules: Plan, around: KnownEntities, planner: LanguageModel, run: Run
 ) -> Plan:
     """Extend the plan of the rules by a model; a failure or timeout of the model is a shortfall.
 
-    `short`: keywords and filters alone, for small models, and where posts are of both languages one more call for a
-    query in the other one.
     The stages `plan` and `rewrite` have budgets of their own, without the wait for the model.
     """
     heard: list[str] = []
-    before, request = len(run.shortfalls), _SHORT_REQUEST if short else _PLAN_REQUEST
-    asking = _ask_planner(
-        request, partial(build_plan_prompt, question, around, short=short), question, planner, run, heard
-    )
+    before, prompt = len(run.shortfalls), partial(build_plan_prompt, question, around)
+    asking = _ask_planner(_PLAN_REQUEST, prompt, question, planner, run, heard)
     # the complete part of a truncated reply is still used
-    proposal = await run.attempt(Stage.PLAN, asking, lambda: request.parse("".join(heard)))
+    proposal = await run.attempt(Stage.PLAN, asking, lambda: parse_proposal("".join(heard)))
     if not proposal.queries:
         return by_rules
     if len(run.shortfalls) > before:
@@ -406,9 +374,7 @@ async def plan_by_model(
     if any(detect_language(query) == other for query in fresh):
         other = ""
     more: tuple[str, ...] = ()
-    if short and other and run.recipe != "mapreduce" and not planner.waiting:
-        more = await run.attempt(Stage.REWRITE, translate_query(question, own, other, planner, run), ())
-    elif (other or len(fresh) + 1 < MIN_QUERIES) and not short and not planner.waiting:
+    if (other or len(fresh) + 1 < MIN_QUERIES) and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
         rewriting = _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])
         more = (await run.attempt(Stage.REWRITE, rewriting, PlanProposal)).queries
@@ -417,28 +383,6 @@ async def plan_by_model(
         spelt = () if there else filter(None, (build_transliterated_query(own),))
         more = (*there, *spelt, *(query for query in more if query not in there))
     return await asyncio.to_thread(merge_plans, by_rules, proposal, more, question, around)
-
-
-_TRANSLATION_DECODING = DecodingParams(max_tokens=32, temperature=0.0)
-_TRANSLATION_GRAMMAR = build_paragraph_grammar(MAX_QUERY_LENGTH)
-
-
-async def translate_query(
-    question: Question, query: str, other: str, planner: LanguageModel, run: Run
-) -> tuple[str, ...]:
-    """Write a query in the other language, in a call of about 12 tokens; empty where the reply is in the same one.
-
-    Call it in a stage. Raises GenerationFailed.
-    """
-    template = load_prompt("translate", "all")
-    prompt = Prompt(
-        template.system, f"In {LANGUAGE_NAMES[other]}: {escape_prompt_text(truncate_query(query))}", template.shots
-    )
-    asking = run.ask_model(
-        planner, question.viewer.user_id, prompt, _TRANSLATION_DECODING, grammar=_TRANSLATION_GRAMMAR
-    )
-    said = truncate_query(sanitize_query(clean_reply(await asking)))
-    return (said,) if said and detect_language(said) == other else ()
 
 
 async def _ask_planner(

@@ -16,7 +16,6 @@ from rag_core.caches import make_plan_key
 from rag_core.dates import Period, parse_coming_period, parse_period
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable
-from rag_core.llm.rates import plans_in_keywords
 from rag_core.planning import intents
 from rag_core.planning.filters import QueryFilters, match_channel_name, parse_filters
 from rag_core.planning.queries import (
@@ -266,10 +265,7 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
     run.note(cache_hit=float(plan is not None))
     if plan is None:
         plan = await plan_with_spelling_and_aliases(question, known, synonyms, rag)
-        # the recipe for small models makes 2 + N calls at most, and one that understood a follow-up was its first
-        small = run.recipe == "mapreduce"
-        spent = small and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
-        planner, busy = (rag.planner if by_model and not spent else None), False
+        planner, busy = (rag.planner if by_model else None), False
         if planner:
             from rag_core.planning import llm_planner  # late: only models need it
 
@@ -277,9 +273,8 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
                 busy = bool(planner.waiting)
                 if not busy:
                     entities = await llm_planner.load_known_entities(question, known, rag)
-                    short = small or plans_in_keywords(planner.rates, rag.budgets)
                     async with run.use_separate_budgets():
-                        plan = await llm_planner.plan_by_model(question, plan, entities, planner, run, short=short)
+                        plan = await llm_planner.plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and not busy:
             rag.caches.plans.store(key, version, plan)
     if run.results is not None:

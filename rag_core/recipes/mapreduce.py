@@ -1,7 +1,7 @@
 """Recipe `mapreduce`, for small models: extract facts from each post, then write the answer from these facts alone.
 
-At most two calls besides one for each post: the short plan (keywords, filters) and the answer. A model that would take
-long to write the answer is not asked for it: the facts of the best posts are shown as they are.
+Planned by rules: one call for each post, and one for the answer. A model that would take long to write the answer is
+not asked for it: the facts of the best posts are shown as they are.
 A fact keeps the number of its post, and is checked against it at once.
 The reply of a model that ignores the grammar is searched for its two fields; where even these are missing, the post
 counts as relevant, and its own words are its facts.
@@ -28,7 +28,6 @@ from rag_core.recipe_steps import (
     keep_extract,
     require_model,
     search_and_extract,
-    search_by_model_plan,
 )
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.query_terms import QueryTerms
@@ -79,7 +78,6 @@ async def run_mapreduce(question: Question, plan: Plan, rag: Engine, run: Run) -
     if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)
     extracted = await search_and_extract(question, plan, rag, run)
-    extracted = await search_by_model_plan(question, extracted, rag, run)
     extract, sources = extracted.draft, extracted.evidence.sources
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)

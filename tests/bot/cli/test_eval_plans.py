@@ -89,7 +89,7 @@ async def test_what_counts_as_valid_and_as_usable(file):
     rows = []
     for reply in (GOOD, cut, odd, "no", GenerationFailed("Gone.")):
         model = FakeLlm(reply, '["coat of paint"]')
-        row = await measure_plan(question, KnownEntities(), model, Budgets(), short=False)
+        row = await measure_plan(question, KnownEntities(), model, Budgets())
         assert row is not None
         rows.append(row)
     assert [row.valid for row in rows] == [True, False, False, False, False]
@@ -107,9 +107,3 @@ async def test_with_the_plan_off_the_question_alone_is_searched_for(library):
     question = library.question("Who painted the lighthouse on Owl Island?")
     plan = await run.require("plan", make_plan(question, Variant(plan="off").over(rag), run))
     assert plan == Plan((question.text,))
-
-
-def test_keywords_are_planned_by_a_model_that_writes_anything(plans, file, tiny_gguf):
-    said = plans(file, "--model", tiny_gguf, "--recipe", "mapreduce", "--limit", "2", "--json", "out.json")
-    assert said.code == 0, said.err
-    assert (figures()["rows"], figures()["settings"]["recipe"]) == (2, "mapreduce")

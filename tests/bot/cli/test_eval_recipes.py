@@ -42,8 +42,6 @@ class Replying(FakeLlm):
     async def choose_reply(self, prompt, grammar, schema):
         await asyncio.sleep(self.seconds)
         form = grammar or ""
-        if "keywords" in form:
-            return '{"keywords": ["ferry", "ticket"], "filters": null}'
         if "normalized_queries" in form:
             return json.dumps(
                 {"normalized_queries": ["ferry fare", "price of the boat", "ticket for the crossing"],

@@ -9,7 +9,7 @@ from rag_core.run import Budgets
 
 @pytest.mark.parametrize(
     ("prefill", "decode", "fits"),
-    [(29, 7.4, "judge"), (8, 2, ""), (200, 18, "judge plan write"), (60, 12, "judge plan")],
+    [(29, 7.4, "judge"), (8, 2, ""), (200, 18, "judge plan write"), (60, 12, "judge")],
 )
 def test_a_stage_fits_where_its_prompt_is_read_and_its_reply_written_in_time(prefill, decode, fits):
     stages = estimate_stages(TokenRates(prefill, decode), Budgets())
@@ -21,5 +21,4 @@ def test_the_limits_are_the_budgets_but_nobody_waits_a_minute_for_a_written_answ
     assert (judge.limit, plan.limit, write.limit) == (3, 40, 20)
     assert (judge.fits, plan.fits, write.fits) == (False, True, False)
     assert round(judge.seconds, 1) == 3.2
-    assert round(plan.seconds) == 36  # the whole plan, where there is time for it
-    assert round(estimate_stages(TokenRates(29, 7.4), Budgets())[1].seconds) == 15  # the short one
+    assert round(plan.seconds) == 36

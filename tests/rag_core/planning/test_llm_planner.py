@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm.protocol import TokenRates
 from rag_core.planning.llm_planner import (
     PLAN_GRAMMAR,
     REWRITE_GRAMMAR,
-    SHORT_PLAN_GRAMMAR,
     KnownEntities,
     build_plan_prompt,
     fit_prompt,
@@ -229,23 +227,6 @@ async def test_the_answer_is_found_with_a_query_of_the_model(library):
     assert "Languages: en, ru." in model.asked[0].ask
     assert not (await library.ask(FERRY)).shortfalls  # from memory: the script has no second plan
     assert len(model.asked) == 1
-
-
-async def test_a_slow_model_plans_in_keywords_and_translates_in_a_call_of_its_own(library):
-    model = FakeLlm('{"keywords": ["ferry", "fare"], "filters": null}', "сколько стоит билет на паром")
-    model.rates = TokenRates(prefill=100, decode=15)  # the full plan would take 14 s
-    library.rag = replace(library.rag, planner=model)
-    plan, run = await plan_of(library, FERRY)
-    assert model.grammars_asked[0] == SHORT_PLAN_GRAMMAR and len(model.asked) == 2
-    assert model.asked[1].ask.startswith("In Russian: ") and len(model.asked[1].shots) == 2
-    assert {"ferry fare", "сколько стоит билет на паром"} <= set(plan.queries) and not run.shortfalls
-
-
-@pytest.mark.parametrize("said", ["how much is a ferry ticket", "—", ""])
-async def test_a_translation_into_the_same_language_is_no_query(said):
-    model, run = FakeLlm('{"keywords": ["ferry", "fare"], "filters": null}', said), Run(Budgets(), "test")
-    plan = await plan_by_model(asked(), plan_by_rules(asked()), BOTH, model, run, short=True)
-    assert len(model.asked) == 2 and said not in plan.queries and not run.shortfalls
 
 
 async def test_a_plan_that_lacks_the_model_is_not_remembered(library):

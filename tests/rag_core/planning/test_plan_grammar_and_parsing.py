@@ -13,14 +13,11 @@ from sample_sizes import choose_size
 from rag_core.planning.llm_planner import (
     PLAN_GRAMMAR,
     REWRITE_GRAMMAR,
-    SHORT_PLAN_GRAMMAR,
     PlanProposal,
     SearchPlan,
-    ShortPlan,
     are_similar_queries,
     parse_proposal,
     parse_rewrite,
-    parse_short_plan,
     parse_strictly,
 )
 from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS, sanitize_query
@@ -49,21 +46,8 @@ def is_sound(found):
     return short and apart and len(queries) <= MAX_QUERIES and all(sanitize_query(q) == q for q in queries)
 
 
-@pytest.mark.parametrize(
-    ("text", "queries"),
-    [
-        ('{"keywords": ["ferry", "ticket"], "filters": null}', ("ferry ticket",)),
-        ('{"keywords": ["ferry", "ticket", "pri', ("ferry ticket",)),
-        ("ferry", ()),
-        ('{"keywords": []}', ()),
-    ],
-)
-def test_a_short_plan_gives_one_query(text, queries):
-    assert parse_short_plan(text).queries == queries
-
-
 def test_characters_of_markup_and_code_cannot_be_written():
-    for grammar in (PLAN_GRAMMAR, SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR):
+    for grammar in (PLAN_GRAMMAR, REWRITE_GRAMMAR):
         sampler, chance = Grammar(grammar), random.Random(3)
         drawn = "".join(sampler.drawn(chance) for _ in range(choose_size(300, 100)))
         assert not set("<>;$`\\") & set(drawn)
@@ -74,7 +58,6 @@ def test_every_sentence_of_the_grammars_is_read_strictly_and_gives_sound_queries
     chance = random.Random(7)
     for grammar, form, parse in (
         (PLAN, SearchPlan, parse_proposal),
-        (Grammar(SHORT_PLAN_GRAMMAR), ShortPlan, parse_short_plan),
         (REWRITE, None, lambda text: PlanProposal(parse_rewrite(text))),
     ):
         for _ in range(choose_size(1000, 100)):
@@ -89,7 +72,7 @@ def test_every_sentence_of_the_grammars_is_read_strictly_and_gives_sound_queries
 
 def test_the_longest_plan_fits_its_tokens_at_the_rate_of_russian_words():
     longest = PLAN.longest()
-    assert parse_strictly(SearchPlan, longest.replace("Ȁ", "a")) is not None
+    assert parse_strictly(longest.replace("Ȁ", "a")) is not None
     assert len(longest) <= 256 * 3  # characters
     assert len(longest.encode()) <= 2048
 
@@ -113,7 +96,7 @@ def test_the_grammar_writes_every_day_of_this_century_and_no_day_that_is_none():
     ],
 )
 def test_a_plan_that_is_not_exactly_one_is_none(wrong):
-    assert parse_strictly(SearchPlan, wrong) is None
+    assert parse_strictly(wrong) is None
 
 
 def test_of_a_plan_that_is_cut_the_complete_queries_are_kept():

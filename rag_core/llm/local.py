@@ -32,7 +32,7 @@ from rag_core.llm.protocol import (
     QueuePositionCallback,
     TokenRates,
 )
-from rag_core.llm.rates import LocalSpeed, correct_rates, load_speed, save_speed
+from rag_core.llm.rates import LocalSpeed, load_speed, save_speed
 from rag_core.llm.turns import FairScheduler
 from rag_core.processes import Message, WorkerExited, WorkerProcess, format_install_command
 from rag_core.settings import LlmSettings
@@ -278,13 +278,11 @@ class LocalSession:
                 end |= reply
         first_ms, took_ms = 1000 * ((first or now()) - began), 1000 * (now() - began)
         figures = GenerationStats(end["prompt_tokens"], end["evaluated"], end["tokens"], first_ms, took_ms)
-        self._model.learn(figures)
         yield Generation("".join(pieces), FinishReason(end["finish"]), figures)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
         end = await self._request("odds", **asdict(prompt), words=[yes, no])
-        self._model.learn(GenerationStats(evaluated=end["evaluated"], first_ms=end["took_ms"]))
         return float(end["odds"])
 
     async def count(self, texts: Sequence[str]) -> list[int]:
@@ -305,7 +303,7 @@ _log = logging.getLogger(__name__)
 # A worker that sends nothing for so long hangs; it sends a message after every batch of a prompt and every token.
 WORKER_SILENCE_TIMEOUT_S = 300.0
 _BATCH, _GPU_BATCH = 128, 512  # a stop loses at most one batch; a processor reads larger ones no faster
-_MEASURING_PAUSES_S = (5.0, 60.0, 600.0, 3600.0)  # from each measurement to the next
+_MEASURING_PAUSE_S = 60.0  # from the end of a start to the second measurement
 _WARM_PAUSE_S = 1.0  # until the machine is looked at again
 _MODEL_CLOSED = "The model is being closed: ask again after the start."
 
@@ -323,9 +321,8 @@ class LocalModel:
         self.path, self._settings, self._name, self._patience = path, settings, name, patience
         self._data, self._prefixes = data, prefixes
         self._turns, self.breaker = FairScheduler(), CircuitBreaker()
-        self.speed: LocalSpeed | None = None  # as measured at the first load, and while idle
-        self._keep_speed: Callable[[LocalSpeed], None] = lambda _: None
-        self.rates: TokenRates | None = None  # corrected by what was generated since
+        self.speed: LocalSpeed | None = None  # as measured at this start or an earlier one
+        self.rates: TokenRates | None = None
         self._warming: asyncio.Task[None] | None = None  # what is done while nobody waits, and the job of it that runs
         self._background: asyncio.Task[object] | None = None
         self._child: LlmWorkerProcess | None = None
@@ -438,57 +435,45 @@ class LocalModel:
         context = {"context": settings.context}
         states = {"states": str(folder or ""), "made_by": json.dumps({**made_by, **context})}
         child = await LlmWorkerProcess.start(path, {**options, **context, **states}, self._patience)
-
-        def keep_speed(speed: LocalSpeed) -> None:
-            """Keep the speed, of two the faster rates: other programs slow a machine down, nothing else."""
-            if before := self.speed:
-                fastest = max(speed.prefill, before.prefill), max(speed.decode, before.decode)
-                speed = replace(speed, prefill=fastest[0], decode=fastest[1])
-            if speed != before:
-                self.speed, self.rates = speed, TokenRates(speed.prefill, speed.decode)
-                if folder:
-                    save_speed(folder, speed, made_by)
-
-        self._keep_speed = keep_speed
+        self._measuring = partial(self._measure_speed, child, folder, made_by)
         if self.speed is None:
             if folder and (known := load_speed(folder, made_by)):
                 self.speed, self.rates = known, TokenRates(known.prefill, known.decode)
             else:
-                await self._measure_speed(child)
+                await self._measuring()
         return child
 
-    async def _measure_speed(self, child: LlmWorkerProcess) -> None:
-        """Measure the speed in a second or two; nothing where the worker fails: the first request says why."""
-        with suppress(LlmWorkerRefused, LlmWorkerExited):
+    async def _measure_speed(self, child: LlmWorkerProcess, folder: Path | None, made_by: Mapping[str, Any]) -> None:
+        """Measure the speed in a second or two, and keep the faster rates: other programs slow a machine down."""
+        with suppress(LlmWorkerRefused, LlmWorkerExited):  # the first request says why
             measured = await child.request("measure_speed", {})
-            self._keep_speed(LocalSpeed(**{field: measured[field] for field in LocalSpeed.__slots__}))
-
-    def learn(self, figures: GenerationStats) -> None:
-        """Correct the rates by a generation."""
-        if self.rates and self.speed:
-            self.rates = correct_rates(self.rates, self.speed, figures)
+            speed = LocalSpeed(**{field: measured[field] for field in LocalSpeed.__slots__})
+            if before := self.speed:
+                fastest = max(speed.prefill, before.prefill), max(speed.decode, before.decode)
+                speed = replace(speed, prefill=fastest[0], decode=fastest[1])
+            self.speed, self.rates = speed, TokenRates(speed.prefill, speed.decode)
+            if folder:
+                save_speed(folder, speed, made_by)
 
     async def _work_while_idle(self, child: LlmWorkerProcess) -> None:
-        """While nobody waits, evaluate the constant prefixes of the prompts in use, then measure the speed again.
+        """While nobody waits, evaluate the constant prefixes of the prompts in use, then measure the speed once more.
 
         A start is a busy moment: by what was measured then, stages would stay off for good.
         """
+        for prompt in self._prefixes(self.rates) if self.rates else ():
+            await self._run_while_idle(partial(child.request, "warm", asdict(prompt)))
+        await asyncio.sleep(_MEASURING_PAUSE_S)
+        await self._run_while_idle(self._measuring)
 
-        prefixes = self._prefixes(self.rates) if self.rates else ()
-        jobs: list[tuple[float, Callable[[], Coroutine[Any, Any, object]]]] = [
-            *((0.0, partial(child.request, "warm", asdict(prompt))) for prompt in prefixes),
-            *((pause, partial(self._measure_speed, child)) for pause in _MEASURING_PAUSES_S if self.speed),
-        ]
-        for pause, job in jobs:
-            await asyncio.sleep(pause)
-            while self._background is None or self._background.cancelled():
-                while self._turns.waiting:  # noqa: ASYNC110 - nothing says that a model is idle
-                    await asyncio.sleep(_WARM_PAUSE_S)
-                self._background = asyncio.create_task(job())
-                await asyncio.wait([self._background])
-            done, self._background = self._background, None
-            with suppress(LlmWorkerRefused):
-                done.result()
+    async def _run_while_idle(self, job: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        while self._background is None or self._background.cancelled():
+            while self._turns.waiting:  # noqa: ASYNC110 - nothing says that a model is idle
+                await asyncio.sleep(_WARM_PAUSE_S)
+            self._background = asyncio.create_task(job())
+            await asyncio.wait([self._background])
+        done, self._background = self._background, None
+        with suppress(LlmWorkerRefused):
+            done.result()
 
     async def _stop_worker(self) -> None:
         await _cancel_task(self._warming)

@@ -1,4 +1,4 @@
-"""Rates of a model: measured once, kept beside its file and corrected; which stages end in time at them.
+"""Rates of a model: measured once at its load, kept beside its file; which stages end in time at them.
 
 The file `rates.json` holds the fields of `LocalSpeed` and `made_by`: the file, the machine and the settings that they
 hold for. A file of others is measured anew.
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rag_core.llm.protocol import GenerationStats, LanguageModel, TokenRates
+from rag_core.llm.protocol import LanguageModel, TokenRates
 from rag_core.models.catalog import WRITERS, names_model
 from rag_core.run import Budgets, Stage
 from rag_core.untrusted_files import read_regular_file
@@ -54,25 +54,6 @@ def save_speed(folder: Path, speed: LocalSpeed, made_by: Mapping[str, Any]) -> N
     """Save the speed; a folder that cannot be written is no error: it is measured again at the next start."""
     with suppress(OSError):
         (folder / _RATES_FILE).write_text(json.dumps({**asdict(speed), "made_by": made_by}), encoding="utf-8")
-
-
-# Weight of one generation, and limits of all corrections: other programs may have slowed down the machine for a while.
-_NEW_WEIGHT, _MIN_FACTOR, _MAX_FACTOR = 0.2, 1 / 3, 3.0
-_MIN_EVALUATED, _MIN_WRITTEN = 32, 8  # of fewer tokens no rate can be told
-
-
-def correct_rates(rates: TokenRates, measured: LocalSpeed, figures: GenerationStats) -> TokenRates:
-    """Correct the rates by one generation."""
-    wrote_ms = figures.took_ms - figures.first_ms
-    prefill, decode = rates.prefill, rates.decode
-    if figures.evaluated >= _MIN_EVALUATED and figures.first_ms > 0:
-        prefill += _NEW_WEIGHT * (1000 * figures.evaluated / figures.first_ms - prefill)
-    if figures.tokens >= _MIN_WRITTEN and wrote_ms > 0:
-        decode += _NEW_WEIGHT * (1000 * (figures.tokens - 1) / wrote_ms - decode)
-    return TokenRates(
-        min(max(prefill, _MIN_FACTOR * measured.prefill), _MAX_FACTOR * measured.prefill),
-        min(max(decode, _MIN_FACTOR * measured.decode), _MAX_FACTOR * measured.decode),
-    )
 
 
 # Tokens of a usual prompt and of its reply, counted on the sample channels; a common prefix is read once.

@@ -13,8 +13,7 @@ pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install
 
 from rag_core.llm import local
 from rag_core.llm.local import open_local_model
-from rag_core.llm.protocol import DecodingParams, GenerationStats, Prompt, TokenRates, collect_generation
-from rag_core.llm.rates import LocalSpeed, correct_rates
+from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates, collect_generation
 from rag_core.settings import LlmSettings
 from rag_core.writing.prompts import list_prompt_prefixes, load_prompt, quote_question
 
@@ -45,8 +44,8 @@ async def generate(model, prompt=QUESTION):
 
 
 @pytest.fixture(autouse=True)
-def measured_once(monkeypatch):
-    monkeypatch.setattr(local, "_MEASURING_PAUSES_S", ())
+def measured_soon(monkeypatch):
+    monkeypatch.setattr(local, "_MEASURING_PAUSE_S", 0.0)
 
 
 async def warmed(model):
@@ -54,17 +53,22 @@ async def warmed(model):
     await asyncio.wait_for(asyncio.shield(model._warming), 30)
 
 
-async def test_the_rates_are_measured_once_and_kept(path):
+async def test_the_rates_are_kept_and_measured_again_while_idle(path):
     async with started(path) as model:
+        await warmed(model)
         measured = model.rates
     assert measured
     kept = json.loads((path.parent / "rates.json").read_text())
     assert (kept["prefill"], kept["decode"]) == (measured.prefill, measured.decode)
-    (path.parent / "rates.json").write_text(json.dumps({**kept, "prefill": 28.0, "decode": 8.0}))
+    # one was measured at a busy moment
+    (path.parent / "rates.json").write_text(json.dumps({**kept, "prefill": 0.5, "decode": 1e9}))
     async with started(path) as model:
-        assert model.rates == TokenRates(28.0, 8.0)
+        assert model.rates == TokenRates(0.5, 1e9)
+        await warmed(model)
+        assert model.rates.prefill > 0.5
+        assert model.rates.decode == 1e9  # the faster of both
     async with started(path, threads=2) as model:  # measured with others
-        assert model.rates != TokenRates(28.0, 8.0)
+        assert model.rates.decode != 1e9
 
 
 @pytest.mark.parametrize("written", ["", "{", "[]", "null", '{"prefill": 28, "decode": 8}', "nan", "zero"])
@@ -76,17 +80,6 @@ async def test_rates_that_make_no_sense_are_measured_anew(path, written):
     async with started(path) as model:
         assert min(model.rates.prefill, model.rates.decode) > 10
     assert json.loads((path.parent / "rates.json").read_text())["prefill"] > 10
-
-
-def test_what_is_generated_corrects_the_rates_slowly():
-    measured = LocalSpeed(30.0, 8.0, False, 1, 0, 0)
-    rates = TokenRates(30.0, 8.0)
-    assert correct_rates(rates, measured, GenerationStats(evaluated=3, first_ms=9000, tokens=2, took_ms=9999)) == rates
-    slow = GenerationStats(evaluated=100, first_ms=10_000, tokens=9, took_ms=12_000)
-    assert correct_rates(rates, measured, slow) == TokenRates(26.0, 7.2)
-    for _ in range(50):
-        rates = correct_rates(rates, measured, GenerationStats(evaluated=100, first_ms=1e6, tokens=9, took_ms=2e6))
-    assert (rates.prefill, rates.decode) == pytest.approx((10.0, 8 / 3))  # a machine that was busy once is no snail
 
 
 async def test_the_second_start_reads_less_of_the_same_prompt(path):
@@ -216,18 +209,3 @@ async def test_what_would_be_read_is_counted_beforehand(path):
         done = await collect_generation(session.stream(QUESTION, GREEDY))
         assert (done.figures.evaluated, twice) == (whole, 1)
         assert await session.count_unread([QUESTION]) == [1]
-
-
-async def test_a_speed_that_was_measured_at_a_busy_moment_is_measured_again(path, monkeypatch):
-    monkeypatch.setattr(local, "_MEASURING_PAUSES_S", (0.0,))
-    async with started(path) as model:
-        await warmed(model)
-        seen = model.speed
-    assert seen is not None
-    kept = json.loads((path.parent / "rates.json").read_text())
-    (path.parent / "rates.json").write_text(json.dumps({**kept, "prefill": 0.5, "decode": 1e9}))
-    async with started(path) as model:
-        assert model.rates == TokenRates(0.5, 1e9)
-        await warmed(model)
-        assert model.rates.prefill > 0.5
-        assert model.rates.decode == 1e9  # the faster of both

@@ -9,15 +9,12 @@ Sources: https://core.telegram.org/bots/api#message, #photosize and the classes 
 tdesktop's export_output_json.cpp.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
 from pathlib import Path, PurePath
 from typing import Any
 
-from rag_core.text.tokens import detect_language
 from rag_core.types import DOCUMENT, PICTURE, VOICE, MediaFile
 
 # Telegram promises that ids fit 52 bits: https://core.telegram.org/bots/api#chat
@@ -103,59 +100,6 @@ def _format_texts(value: Fields) -> str:
     return join_lines(*(parse_text(value.get(key)) for key in ("title", "address", "description", "text")))
 
 
-# Currencies whose amounts are not in hundredths: https://core.telegram.org/bots/payments/currencies.json
-_WHOLE_CURRENCIES = frozenset({"CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XTR"})
-_THOUSANDTHS_CURRENCIES = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
-
-
-def _format_invoice(value: Fields) -> str:
-    amount, currency = value.get("total_amount"), parse_text(value.get("currency"), 3)
-    price = ""
-    if type(amount) is int and 0 < amount < 10**12 and currency and currency not in _THOUSANDTHS_CURRENCIES:
-        whole, part = (amount, 0) if currency in _WHOLE_CURRENCIES else divmod(amount, 100)
-        price = f"{whole}{f'.{part:02}' if part else ''} {'Telegram Stars' if currency == 'XTR' else currency}"
-    return join_lines(parse_text(value.get("title")), parse_text(value.get("description")), price)
-
-
-# As Telegram's apps name them in a message; the language is that of the prize.
-_GIVEAWAY_LABELS = {
-    "en": ("Giveaway", "Giveaway results", "Prize", "Winners", "Winners selection date", "Telegram Premium, months"),
-    "ru": ("Розыгрыш", "Итоги розыгрыша", "Приз", "Победителей", "Дата подведения итогов", "Telegram Premium, месяцев"),
-}
-
-
-def _format_giveaway(value: Fields) -> str:
-    if not value:
-        return ""
-    prize = parse_text(value.get("prize_description")) or ""
-    coming, results, prize_label, winners_label, day_label, premium = _GIVEAWAY_LABELS[detect_language(prize)]
-    months, stars, winners = (
-        held if type(held := value.get(key)) is int and 0 < held < 10**9 else 0
-        for key in ("premium_subscription_month_count", "prize_star_count", "winner_count")
-    )
-    prizes = [prize, f"{premium}: {months}" if months else "", f"Telegram Stars: {stars}" if stars else ""]
-    day = parse_day(value.get("winners_selection_date"), UTC)
-    return join_lines(
-        results if "giveaway_message_id" in value else coming,
-        *(f"{prize_label}: {one}" for one in prizes if one),
-        f"{winners_label}: {winners}" if winners else "",
-        f"{day_label}: {day}" if day else "",
-    )
-
-
-def parse_day(value: object, zone: tzinfo) -> str | None:
-    """Parse a time (Unix seconds, or ISO text in this zone) to its day in UTC, as YYYY-MM-DD; else None."""
-    try:
-        if type(value) is int:
-            return datetime.fromtimestamp(value, UTC).date().isoformat() if value > 0 else None
-        local = datetime.fromisoformat(value) if isinstance(value, str) else None
-        if local is None:
-            return None
-        return (local if local.tzinfo else local.replace(tzinfo=zone)).astimezone(UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class MessageKind:
     """Kind of attachment: `name` is the Bot API's field.
@@ -170,14 +114,6 @@ class MessageKind:
     exported: Mapping[str, str] = field(default_factory=dict)
     format_text: Callable[[Fields], str] | None = None
     named: bool = False
-
-
-_GIVEAWAY_FIELDS = {
-    "prize_description": "additional_prize",
-    "premium_subscription_month_count": "months",
-    "prize_star_count": "stars",
-    "winners_selection_date": "until_date",
-}
 
 
 def _inside(parent: str, names: Mapping[str, str]) -> dict[str, str]:
@@ -208,37 +144,11 @@ MESSAGE_KINDS = (
         _inside("contact_information", {key: key for key in ("first_name", "last_name", "phone_number")}),
         _format_contact,
     ),
-    MessageKind(
-        "game",
-        ("game_title", "game_description"),
-        {"title": "game_title", "description": "game_description", "url": "game_link"},
-        _format_texts,
-    ),
+    MessageKind("game", ("game_title", "game_description")),
     MessageKind("dice"),
-    MessageKind(
-        "invoice",
-        ("invoice_information",),
-        _inside(
-            "invoice_information",
-            {"title": "title", "description": "description", "total_amount": "amount", "currency": "currency"},
-        ),
-        _format_invoice,
-    ),
-    MessageKind(
-        "giveaway",
-        ("giveaway_information",),
-        _inside("giveaway_information", _GIVEAWAY_FIELDS | {"winner_count": "quantity"}),
-        _format_giveaway,
-    ),
-    MessageKind(
-        "giveaway_winners",
-        ("giveaway_results",),
-        _inside(
-            "giveaway_results",
-            _GIVEAWAY_FIELDS | {"winner_count": "winners_count", "giveaway_message_id": "launch_message_id"},
-        ),
-        _format_giveaway,
-    ),
+    MessageKind("invoice", ("invoice_information",)),
+    MessageKind("giveaway", ("giveaway_information",)),
+    MessageKind("giveaway_winners", ("giveaway_results",)),
     MessageKind("story"),
     MessageKind("paid_media", ("paid_stars_amount",)),
     MessageKind("document", ("file",), named=True),
@@ -257,21 +167,14 @@ def find_exported_kind(message: Fields) -> MessageKind | None:
     return next(by_type, None) or next((k for k in MESSAGE_KINDS if any(mark in message for mark in k.marks)), None)
 
 
-def convert_exported_attachment(message: Fields, kind: MessageKind, zone: tzinfo) -> Fields:
+def convert_exported_attachment(message: Fields, kind: MessageKind) -> Fields:
     """Convert the attachment of an exported message to the Bot API's form."""
     found = {}
     for name, path in kind.exported.items():
         parent, _, key = path.rpartition(".")
         holder = message.get(parent) if parent else message
-        if isinstance(holder, str):  # an invoice is JSON inside a text
-            try:
-                holder = json.loads(holder)
-            except (ValueError, RecursionError):
-                continue
         if (value := parse_object(holder).get(key)) is not None:
             found[name] = value
-    if "winners_selection_date" in found:
-        found["winners_selection_date"] = parse_day(found["winners_selection_date"], zone)
     return found
 
 

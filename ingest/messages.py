@@ -346,7 +346,7 @@ def parse_exported_post(
     rich = read_rich_message(message.get("rich_message"))
     if not (text or rich.text):  # a form of rich message that is not known yet
         rich = read_rich_message([held for key in unknown if isinstance(held := message.get(key), dict | list)])
-    attachment = convert_exported_attachment(message, kind, zone) if kind else {}
+    attachment = convert_exported_attachment(message, kind) if kind else {}
     if url := parse_text(attachment.get("url")):
         rich.links[url] = None
     line = kind.format_text(attachment) if kind and kind.format_text else None

@@ -16,7 +16,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +35,15 @@ _ENTITY_TYPES = {
     "Strike": "strikethrough",
     "TextUrl": "text_link",
 }
-# Media without a word: the constructor's name -> the Bot API's field.
+# Media of which no word is read: the constructor's name -> the Bot API's field.
 _WORDLESS_MEDIA = {
     "Dice": "dice",
+    "Game": "game",
     "Geo": "location",
     "GeoLive": "location",
+    "Giveaway": "giveaway",
+    "GiveawayResults": "giveaway_winners",
+    "Invoice": "invoice",
     "PaidMedia": "paid_media",
     "Story": "story",
 }
@@ -177,34 +180,17 @@ def _convert_origin(header: Any, peers: Peers) -> JsonObject:
 
 
 # Media with words: the constructor's name -> the Bot API's field, and the fields in which its words are.
-_MEDIA_FIELDS: dict[str, tuple[str, dict[str, str]]] = {
-    "Contact": ("contact", {key: key for key in ("first_name", "last_name", "phone_number")}),
-    "Game": ("game", {"title": "game.title", "description": "game.description"}),
-    "Giveaway": (
-        "giveaway",
-        {
-            "prize_description": "prize_description",
-            "premium_subscription_month_count": "months",
-            "prize_star_count": "stars",
-            "winners_selection_date": "until_date",
-            "winner_count": "quantity",
-        },
-    ),
-    "Invoice": ("invoice", {key: key for key in ("title", "description", "currency", "total_amount")}),
-    "Venue": ("venue", {"title": "title", "address": "address"}),
+_MEDIA_FIELDS = {
+    "Contact": ("contact", ("first_name", "last_name", "phone_number")),
+    "Venue": ("venue", ("title", "address")),
 }
-_MEDIA_FIELDS["GiveawayResults"] = (
-    "giveaway_winners",
-    _MEDIA_FIELDS["Giveaway"][1] | {"winner_count": "winners_count", "giveaway_message_id": "launch_msg_id"},
-)
 
 
 def _convert_media(media: Any, name: str) -> JsonObject:
     if kind := _WORDLESS_MEDIA.get(name):
         return {kind: {}}
     if known := _MEDIA_FIELDS.get(name):
-        values = {field: attrgetter(path)(media) for field, path in known[1].items()}
-        return {known[0]: {k: int(v.timestamp()) if hasattr(v, "timestamp") else v for k, v in values.items()}}
+        return {known[0]: {key: getattr(media, key) for key in known[1]}}
     match name:
         case "Photo" if media.photo:
             return {"live_photo": {}} if media.live_photo else {"photo": [{"file_unique_id": str(media.photo.id)}]}

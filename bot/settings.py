@@ -278,7 +278,16 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
     overrides = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
         if env_file and env_file.is_file():
-            _require_assignments(env_file)
+            with env_file.open(encoding="utf-8") as stream:
+                wrong = next(
+                    (one for one in parse_stream(stream) if one.error or (one.key and one.value is None)), None
+                )
+            if wrong:
+                text = wrong.original.string
+                line = wrong.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+                raise SettingsWrong(
+                    f'Line {line} of {env_file} has no "=", or quotes that do not end: write NAME=value.'
+                )
         return Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
@@ -289,15 +298,6 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
         raise SettingsWrong(f"The setting {name} cannot be used: {reason}. See citegram --settings.") from None
     except (SettingsError, UnicodeDecodeError, OSError) as exc:
         raise SettingsWrong(f"The settings cannot be read: {exc}. See citegram --settings.") from None
-
-
-def _require_assignments(env_file: Path) -> None:
-    with env_file.open(encoding="utf-8") as stream:
-        wrong = next((one for one in parse_stream(stream) if one.error or (one.key and one.value is None)), None)
-    if wrong:
-        text = wrong.original.string
-        line = wrong.original.line + text[: len(text) - len(text.lstrip())].count("\n")
-        raise SettingsWrong(f'Line {line} of {env_file} has no "=", or quotes that do not end: write NAME=value.')
 
 
 def _describe_unknown_setting(name: str) -> str:

@@ -31,7 +31,6 @@ from rag_core.engine import open_engine
 from rag_core.errors import BackupFailed, HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels, media, posts, visible_posts
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
-from rag_core.storage.channel_history import Backfill
 from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: each command of the two does without those of the other
@@ -273,20 +272,19 @@ async def _print_list(archive: Archive, *, as_json: bool) -> None:
             "missing": count.missing,
             "deleted": count.deleted,
         }
-        print(dump_json(line) if as_json else _format_line(channel, job, count))
-
-
-def _format_line(channel: Channel, job: Backfill | None, count: channel_history.HistoryCounts) -> str:
-    said = "not fetched"
-    if job:
-        said = f"{job.state}, {int(100 * job.share)} %, {job.saved} posts"
-        said += f" since {job.since:%Y-%m-%d}" if job.since else ""
-        said += f" ({job.problem})" if job.problem else ""
-    if count.missing:
-        said += f"; {count.missing} posts seem deleted and wait for a second look"
-    if count.deleted:
-        said += f"; {count.deleted} were taken out this week (citegram history undo {channel.chat_id})"
-    return f"{strip_control_characters(channel.title)}: {said}"
+        if as_json:
+            print(dump_json(line))
+            continue
+        said = "not fetched"
+        if job:
+            said = f"{job.state}, {line['percent']} %, {job.saved} posts"
+            said += f" since {job.since:%Y-%m-%d}" if job.since else ""
+            said += f" ({job.problem})" if job.problem else ""
+        if count.missing:
+            said += f"; {count.missing} posts seem deleted and wait for a second look"
+        if count.deleted:
+            said += f"; {count.deleted} were taken out this week (citegram history undo {chat_id})"
+        print(f"{strip_control_characters(channel.title)}: {said}")
 
 
 _MEDIA_ACTIONS = ("list", "read", "pause", "resume", "retry")

@@ -114,7 +114,15 @@ def format_model_list(
     """
     wide = ("memory", "licence", "published by", "from") if everything else ()
     heads = (" ", "tier", "model", "for", "size", "published", "run here", *wide)
-    rows = [heads, *(_format_cells(row, models / row.name, used)[: len(heads)] for row in MODELS)]
+    rows: list[tuple[str, ...]] = [heads]
+    for row in MODELS:
+        mark = "*" if row.name in used.values() else "+" if is_model_present(row, models / row.name) else " "
+        sure, run_here = ("", "yes") if row.checked else ("~", "no")
+        size = f"{sure}{row.bytes / 1e9:.1f} GB" if row.bytes >= 1e9 else f"{sure}{row.bytes / 1e6:.0f} MB"
+        memory = f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else ""
+        cells = (mark, row.tier, row.name, row.role, size, row.published, run_here, memory, row.licence,
+                 row.published_by, row.where)  # fmt: skip
+        rows.append(cells[: len(heads)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in rows]
     uses = {name: " and ".join(use for use in used if used[use] == name) for name in used.values()}
@@ -128,15 +136,6 @@ def format_model_list(
         "Without a model: search by words, answers word for word.",
         f"Folder of the models: {models}",
     ]
-
-
-def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tuple[str, ...]:
-    mark = "*" if row.name in used.values() else "+" if is_model_present(row, folder) else " "
-    sure, run_here = ("", "yes") if row.checked else ("~", "no")
-    size = f"{sure}{row.bytes / 1e9:.1f} GB" if row.bytes >= 1e9 else f"{sure}{row.bytes / 1e6:.0f} MB"
-    memory = f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else ""
-    cells = (row.tier, row.name, row.role, size, row.published, run_here)
-    return mark, *cells, memory, row.licence, row.published_by, row.where
 
 
 _STAGE_VERBS = {"judge": "judges answers", "plan": "plans searches", "write": "writes answers"}

@@ -82,8 +82,13 @@ async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxSta
         parameters.pop("ephemeral_message_parameters", None)
     try:
         call = method.model_validate({name: _decode_value(method, name, value) for name, value in parameters.items()})
-    except ValidationError as exc:
-        raise _convert_first_error(exc) from exc
+    except ValidationError as exc:  # the first error, with Telegram's wording where it is known
+        error = exc.errors(include_url=False)[0]
+        name = str(error["loc"][0]) if error["loc"] else "request"
+        if error["type"] == "missing" and len(error["loc"]) == 1:
+            raise bad_request(_MISSING_PARAMETER_TEXTS.get(name, f'parameter "{name}" is required')) from exc
+        wrong = "entities" if name.endswith("entities") else ".".join(map(str, error["loc"]))
+        raise bad_request(f"can't parse {wrong}: {error['msg']}") from exc
     if isinstance(getattr(call, "parse_mode", None), str):
         raise bad_request(methods.NO_MARKUP_TEXT)
     result = handler(call, world)
@@ -112,17 +117,6 @@ def _may_be_text(method: BotApiMethod, name: str) -> bool:
     field = method.model_fields.get(name)
     union = field is not None and get_origin(field.annotation) in (Union, UnionType)
     return field is None or field.annotation is str or (union and str in get_args(field.annotation))
-
-
-def _convert_first_error(exc: ValidationError) -> BotApiError:
-    """Convert the first validation error, with Telegram's wording where it is known."""
-    error = exc.errors(include_url=False)[0]
-    name = str(error["loc"][0]) if error["loc"] else "request"
-    if error["type"] == "missing" and len(error["loc"]) == 1:
-        return bad_request(_MISSING_PARAMETER_TEXTS.get(name, f'parameter "{name}" is required'))
-    if name in {"entities", "caption_entities", "quote_entities"}:
-        return bad_request(f"can't parse entities: {error['msg']}")
-    return bad_request(f"can't parse {'.'.join(map(str, error['loc']))}: {error['msg']}")
 
 
 _MAX_REQUEST_BYTES = 60 * 2**20  # Telegram takes documents of 50 MB

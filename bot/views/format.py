@@ -200,11 +200,9 @@ class _MessageSplitter:
             return None
         first = self.units[start + len(raw) - len(raw.lstrip())]
         last = self.units[start + len(raw.rstrip())]
-        shown = (self._clip_entity(e, first, last) for e in self.entities)
-        return Page(raw.strip(), tuple(e for e in shown if e))
-
-    def _clip_entity(self, entity: MessageEntity, first: int, last: int) -> MessageEntity | None:
-        begin, end = max(entity.offset, first), min(entity.offset + entity.length, last)
-        if begin >= end or not self.text[self.points[begin] : self.points[end]].strip():
-            return None
-        return entity.model_copy(update={"offset": begin - first, "length": end - begin})
+        shown = []
+        for entity in self.entities:
+            begin, stop = max(entity.offset, first), min(entity.offset + entity.length, last)
+            if begin < stop and self.text[self.points[begin] : self.points[stop]].strip():
+                shown.append(entity.model_copy(update={"offset": begin - first, "length": stop - begin}))
+        return Page(raw.strip(), tuple(shown))

@@ -134,11 +134,19 @@ class AnswerDelivery:
         return sent
 
     async def _deliver_message(self, message: DeliveryMessage, rich: InputRichMessage | None = None) -> int:
-        content = self._build_content(message, rich)
+        under = self.messages[-1].markup if rich else message.markup
+        content: dict[str, Any] = {"reply_markup": InlineKeyboardMarkup.model_validate_json(under) if under else None}
+        if rich:
+            content["rich_message"] = rich
+        else:
+            content |= {"text": message.text, "entities": [*_ENTITIES.validate_json(message.entities)]}
         if message.message_id is not None and await self._edit_message(content, message.message_id):
             return message.message_id
         first = message.message_id
-        send, where = SendRichOnce if rich else SendOnce, {"chat_id": self.asked.chat_id, **self._build_target(message)}
+        send = SendRichOnce if rich else SendOnce
+        where: dict[str, Any] = {"chat_id": self.asked.chat_id, "message_thread_id": self.asked.thread}
+        if not (self.asked.private or message.page) and self.asked.message_id:  # in private it stands right above
+            where["reply_parameters"] = ReplyParameters(message_id=self.asked.message_id)
         if not message.tried:
             message = await self._save_state(replace(message, tried=True, message_id=None))
             try:
@@ -164,19 +172,6 @@ class AnswerDelivery:
         except TelegramBadRequest as exc:
             return "not modified" in exc.message
         return True
-
-    def _build_target(self, message: DeliveryMessage) -> dict[str, Any]:
-        """Target of a message: in a group the first one replies to the question; in private that stands right above."""
-        reply = ReplyParameters(message_id=self.asked.message_id)
-        quoted = not self.asked.private and not message.page and self.asked.message_id
-        return {"message_thread_id": self.asked.thread, "reply_parameters": reply if quoted else None}
-
-    def _build_content(self, message: DeliveryMessage, rich: InputRichMessage | None) -> dict[str, Any]:
-        under = self.messages[-1].markup if rich else message.markup
-        markup = InlineKeyboardMarkup.model_validate_json(under) if under else None
-        if rich:
-            return {"rich_message": rich, "reply_markup": markup}
-        return {"text": message.text, "entities": [*_ENTITIES.validate_json(message.entities)], "reply_markup": markup}
 
     async def _save_state(self, message: DeliveryMessage) -> DeliveryMessage:
         self.messages[message.page] = message

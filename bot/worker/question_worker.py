@@ -277,8 +277,11 @@ class QuestionWorker:
             screen = self._positions.screen(asked)
             text, answer_json = await self._answer_or_error(asked)
             await screen.close()
-            if asked.mode == "fuller" and not await self._says_more(asked, answer_json):
-                return [], None
+            if asked.mode == "fuller":  # worth sending only where it cites more than all of the group may read
+                group = replace(get_question_reader(asked), alone=False)
+                shared = await access.get_readable_channels(self._rights, group)
+                if all(chat in shared for chat, *_ in (answer_json or {}).get("cited", ())):
+                    return [], None
             if not (answer_json or asked.private or asked.asker_only) and screen.message_id is not None:
                 await streaming.call_best_effort(self._bot.delete_message(asked.chat_id, screen.message_id))
                 screen.message_id = None  # why there is no answer is for the asker
@@ -299,11 +302,6 @@ class QuestionWorker:
                 await questions.queue_question(self._rag.archive, again)  # a repeated one is ignored
         except RagError as exc:
             log.warning("question %d: it is not asked again for its asker: %s", asked.id, exc)
-
-    async def _says_more(self, asked: QuestionRow, found: stored_answer.JsonObject | None) -> bool:
-        group = replace(get_question_reader(asked), alone=False)
-        shared = await access.get_readable_channels(self._rights, group)
-        return any(chat not in shared for chat, *_ in (found or {}).get("cited", ()))
 
     async def _build_buttons(
         self, asked: QuestionRow, found: stored_answer.JsonObject | None
@@ -368,7 +366,11 @@ class QuestionWorker:
         if isinstance(found, Text):
             return found, {}
         if isinstance(found, Verification):
-            return await self._render_verdicts(asked, found, live.words)
+            named = await visible_posts.fetch_posts(self._rag.archive, found.posts())
+            shown = RenderContext(live.words, await self._load_zone(asked), group=not asked.private)
+            text, content = render_verdicts(found, named, shown), recheck.collect_content_of_verdicts(found, named)
+            stored = stored_answer.serialize_verdicts(found, named)
+            return text, await self._add_form(asked, text, stored, content, content)
         if self._watch and not asked.asker_only:  # what all in the group see
             self._watch.show_answer(asked.chat_id, asked.message_id, found)
         return await self._render(asked, found, live.words)
@@ -484,11 +486,3 @@ class QuestionWorker:
                 found = await verify_text(question, self._rag)
         self.meter.count_question("answered")
         return found
-
-    async def _render_verdicts(
-        self, asked: QuestionRow, found: Verification, words: Translator
-    ) -> tuple[Text, stored_answer.JsonObject]:
-        named = await visible_posts.fetch_posts(self._rag.archive, found.posts())
-        shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
-        text, content = render_verdicts(found, named, shown), recheck.collect_content_of_verdicts(found, named)
-        return text, await self._add_form(asked, text, stored_answer.serialize_verdicts(found, named), content, content)

@@ -63,8 +63,7 @@ class IndexProgressReporter:
 
 # A post whose wake-up was lost (a crash, a quarantined neighbour) is found after this time at the latest.
 _POLL_INTERVAL_SECONDS = 1.0
-# A server that was down for hours is searched again half a minute after its return.
-_MAX_PAUSE_SECONDS = 20.0
+_MAX_PAUSE_SECONDS = 20.0  # a server that was down for hours is searched again half a minute after its return
 _COPIES_LEG, _EMBEDDER_CHANGE = "copies", "embedder"
 
 log = logging.getLogger(__name__)

@@ -213,8 +213,7 @@ async def _repeat_scheduled_job(
 
 # After a day without power the second heartbeat reports the gap: within a minute.
 _INBOX_SECONDS, _HEARTBEAT_SECONDS, _GAPS_SECONDS = 3.0, 20.0, 600.0
-# Early, so that a bot whose first run is short knows later when that run was.
-_FIRST_HEARTBEAT_SECONDS = 3.0
+_FIRST_HEARTBEAT_SECONDS = 3.0  # early, so that a bot whose first run is short knows later when that run was
 _SAVE_SECONDS, _FORGET_SECONDS, _MEMORY_SECONDS = 6 * 3600.0, 3600.0, 120.0
 # At night nobody asks questions; a machine that is off at night does it in the morning.
 _BACKUP_TIME, _CHECK_TIME = time(3, 15), time(3, 45)

@@ -36,11 +36,8 @@ _MAX_CONNECTIONS = 64
 _CLOSE_SECONDS = 3
 _READER_KEY = "citegram.reader"  # in the scope of a request: the user id that its token stands for
 
-_BROWSER_TEXT = "Pages in a browser cannot ask here: ask from a program on this machine."
 _ANONYMOUS_TEXT = "Send a token: an admin of the bot makes one with /token, and it goes into Authorization: Bearer."
 _UNKNOWN_TEXT = "This token is unknown or revoked: ask an admin of the bot for another one (/token)."
-_ARCHIVE_TEXT = "The bot cannot reach its archive right now: try again later."
-_BODY_TEXT = 'Post JSON with a question of up to 20,000 characters: {"question": "…"}.'
 
 log = logging.getLogger(__name__)
 
@@ -68,14 +65,14 @@ class _TokenMiddleware:
     async def _find_refusal(self, request: Request) -> Response | None:
         host = request.headers.get("Host", "")
         if "Origin" in request.headers or (self._on_loopback and not LOOPBACK_PATTERN.fullmatch(host)):
-            return _refuse(request, 403, _BROWSER_TEXT)
+            return _refuse(request, 403, "Pages in a browser cannot ask here: ask from a program on this machine.")
         kind, _, secret = request.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer" or not secret:
             return _refuse(request, 401, _ANONYMOUS_TEXT)
         try:
             token = await find_token(self._context.archive, secret.strip())
         except ArchiveUnavailable:
-            return _refuse(request, 503, _ARCHIVE_TEXT)
+            return _refuse(request, 503, "The bot cannot reach its archive right now: try again later.")
         if token is None or token.made_by not in self._context.admins:  # who is no admin any more lends no rights
             return _refuse(request, 401, _UNKNOWN_TEXT)
         request.scope[_READER_KEY] = token.user_id
@@ -102,7 +99,7 @@ def build_http_app(context: AppContext) -> Starlette:
         try:
             question = _Asked.model_validate_json(await request.body()).question
         except ValidationError:
-            return _refuse(request, 400, _BODY_TEXT)
+            return _refuse(request, 400, 'Post JSON with a question of up to 20,000 characters: {"question": "…"}.')
         application = find_application(request)
         if "text/event-stream" in request.headers.get("Accept", ""):
             return EventSourceResponse(_stream_answer(application, question))

@@ -25,7 +25,6 @@ from rag_core.errors import RagError
 from rag_core.processes import format_install_command
 from rag_core.text.tokens import detect_language
 
-_EXTRA_TEXT = f"The packages for MCP are missing: {format_install_command('citegram[mcp]')}"
 # After the last answer: an assistant asks several times, and to open the indexes takes two seconds. A bot or a command
 # that starts meanwhile waits for longer (bot/control).
 _HELD_SECONDS = 6.0
@@ -51,7 +50,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     try:
         from bot.api.mcp_server import build_mcp_server
     except ModuleNotFoundError as exc:
-        raise RagError(_EXTRA_TEXT) from exc
+        raise RagError(f"The packages for MCP are missing: {format_install_command('citegram[mcp]')}") from exc
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of each request
     owner = OwnerApplication(settings, as_reader=args.as_reader)
     try:

@@ -41,13 +41,9 @@ _MAX_CALLERS = 64
 _CALLER_TIMEOUT_SECONDS = 10.0  # a caller writes its request at once after connecting, and reads the replies
 _PROGRESS_SECONDS = 0.1
 
-_BUSY_TEXT = "The bot is asked by too many commands at once: try again in a moment."
 _STRANGER_TEXT = "This bot answers commands of its own user only: run the command as the user that runs the bot."
-_SLOW_TEXT = "No request came: ask with the citegram command."
-_TOO_LONG_TEXT = f"A request may have {MAX_REQUEST_BYTES:,} bytes: write a shorter one."
 _GARBAGE_TEXT = "The bot does not understand this ({problem}): ask with the citegram command."
 _UNKNOWN_REQUEST_TEXT = "This bot does not know the request {do!r}: restart the bot if Citegram was updated."
-_INTERNAL_ERROR_TEXT = "The bot failed at this request: look at its log."
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +95,7 @@ async def _serve_caller(
         if get_peer_user(request.transport) not in (None, os.geteuid(), ROOT_USER_ID):
             raise RagError(_STRANGER_TEXT)
         if callers.locked():
-            raise RagError(_BUSY_TEXT)
+            raise RagError("The bot is asked by too many commands at once: try again in a moment.")
         async with callers:
             if do != "greet":
                 if do not in handlers:
@@ -111,7 +107,7 @@ async def _serve_caller(
         return response
     except Exception:
         log.exception("a command's request failed")
-        last = {"error": _INTERNAL_ERROR_TEXT}
+        last = {"error": "The bot failed at this request: look at its log."}
     with suppress(ConnectionError):
         await _write_line(request, response, last)
     return response
@@ -128,9 +124,9 @@ async def _run_handler(handler: RequestHandler, request: web.Request, response: 
         async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
             work = handler(report, **json.loads(await request.read()))  # its arguments are validated by the call
     except TimeoutError:
-        raise RagError(_SLOW_TEXT) from None
+        raise RagError("No request came: ask with the citegram command.") from None
     except web.HTTPRequestEntityTooLarge:
-        raise RagError(_TOO_LONG_TEXT) from None
+        raise RagError(f"A request may have {MAX_REQUEST_BYTES:,} bytes: write a shorter one.") from None
     except ValidationError as exc:
         problem = exc.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, problem["loc"]))

@@ -151,7 +151,6 @@ OTHER_POLLER_TEXT = "terminated by other getUpdates request; make sure that only
 _WEBHOOK_ACTIVE_TEXT = (
     "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
 )
-_ENDED_BY_WEBHOOK_TEXT = "terminated by setWebhook request"
 
 
 @dataclass(slots=True)
@@ -194,7 +193,7 @@ class UpdateQueue:
         self.webhook, self.secret, self.connections, self.failed = url, secret, connections, None
         if url:
             self._poll_number += 1
-            self._end_reason = _ENDED_BY_WEBHOOK_TEXT
+            self._end_reason = "terminated by setWebhook request"
         self.bell.ring()
 
     async def poll(self, offset: int, limit: int, seconds: float) -> list[Json]:

@@ -24,8 +24,7 @@ from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.tokens import list_dictionary_forms, tokenize
 from rag_core.types import Certainty, Post, Question, Viewer
 
-# Posts listed that were found but not cited: more of them explain nothing.
-_MAX_OTHERS = 5
+_MAX_OTHERS = 5  # posts listed that were found but not cited: more of them explain nothing
 # Characters of the question: enough to recognize it.
 _MAX_SHOWN_QUESTION_LENGTH = 120
 _WORD_PATTERN = re.compile(r"\w+(?:[-’']\w+)*")

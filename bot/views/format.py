@@ -49,8 +49,7 @@ BOT_COMMANDS = frozenset(
     "plan privacy reindex revoke search sets settings sources start stats stop synonyms token unanswered unbind "
     "verify watch watches why".split()
 )
-# Telegram drops entities after a hundred per message: the bot's own links must be among them.
-_MAX_LINKS = 6
+_MAX_LINKS = 6  # Telegram drops entities after a hundred per message: the bot's own links must be among them
 # Entities in which Telegram detects nothing, and styles that code cannot be combined with.
 _LINKLESS_ENTITIES = frozenset({"code", "pre", "text_link", "text_mention", "url", "custom_emoji"})
 _STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})

@@ -189,8 +189,7 @@ class AnswerDelivery:
 
 
 ANSWERS_JOB = "answers"  # name in the job log
-# After a failure that no question caused: the archive is busy or broken.
-FAILURE_PAUSE_SECONDS = 1.0
+FAILURE_PAUSE_SECONDS = 1.0  # after a failure that no question caused: the archive is busy or broken
 # After this time a worker turns to the next question: a group that must wait for minutes would hold up all of them.
 _LONGEST_SENDING_SECONDS = 5.0
 # An undelivered answer is tried again after this time, later as its chat's back-off says, for a day.

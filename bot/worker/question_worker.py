@@ -58,10 +58,8 @@ _UPDATE_INTERVAL_SECONDS = 1.0
 # Telegram accepts about 30 calls a second: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-
 # this
 _CALL_SPACING_SECONDS = 0.05
-# Questions further back are shown their position when they come nearer.
-_MAX_POSITIONS = 500
-# A group's message is changed less often: others write there as well.
-_GROUP_INTERVAL_SECONDS = 10.0
+_MAX_POSITIONS = 500  # questions further back are shown their position when they come nearer
+_GROUP_INTERVAL_SECONDS = 10.0  # a group's message is changed less often: others write there as well
 
 log = logging.getLogger(__name__)
 
@@ -143,13 +141,11 @@ _DEEP_ROUNDS = 2
 _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 
 
-# Most of them only wait for the model, with an extract already shown: `_searches` limits the others.
-_WORKER_COUNT = 16
+_WORKER_COUNT = 16  # most of them only wait for the model, with an extract already shown: `_searches` limits the others
 # A question that was interrupted this often is answered with an apology instead.
 _MAX_ATTEMPTS = 10
 _LOOK_UP_SECONDS = 1.0  # the longest that an answer waits until it is known what its asker may read beside the group
-# Time for running questions to finish after the bot was told to stop.
-_DRAIN_SECONDS = 5.0
+_DRAIN_SECONDS = 5.0  # time for running questions to finish after the bot was told to stop
 
 
 class QuestionWorker:

@@ -19,12 +19,9 @@ from rag_core.storage import Archive, questions
 _LIMIT_PERIOD = timedelta(hours=1)
 # A reader who goes on writing is told again after this time, and gets no reply in between.
 _REMINDER_INTERVAL = timedelta(minutes=1)
-# Rounding errors of bucket shares.
-_ROUNDING_ERROR = 1e-9
-# A press turns a page or opens a post: readers press more often than they ask.
-_PRESSES_PER_COMMAND = 4
-# Full buckets carry no information; they are removed when there are this many buckets.
-_MAX_BUCKETS = 10_000
+_ROUNDING_ERROR = 1e-9  # of bucket shares
+_PRESSES_PER_COMMAND = 4  # a press turns a page or opens a post: readers press more often than they ask
+_MAX_BUCKETS = 10_000  # full buckets carry no information; they are removed when there are this many buckets
 
 
 class TokenBuckets:

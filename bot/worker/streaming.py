@@ -122,10 +122,8 @@ async def call_best_effort(call: Awaitable[object]) -> float:
     return 0.0
 
 
-# No progress is shown before this: the answer itself may come first.
-_FIRST_UPDATE_SECONDS = 0.8
-# "typing" shows for five seconds: https://core.telegram.org/bots/api#sendchataction
-_TYPING_INTERVAL_SECONDS = 4.0
+_FIRST_UPDATE_SECONDS = 0.8  # no progress is shown before this: the answer itself may come first
+_TYPING_INTERVAL_SECONDS = 4.0  # "typing" shows for five seconds: https://core.telegram.org/bots/api#sendchataction
 # Stages shown to the reader; the others are parts of them.
 _SHOWN_STAGES = {"plan", "search", "rerank", "hyde", "write", "read", "calculate", "check"}
 # Steps and tools of `react`, and stages of other recipes, as the stage that the reader is told.

@@ -50,8 +50,6 @@ _ChatUserPair = tuple[int, int]  # chat id, user id
 
 @dataclass(frozen=True, slots=True)
 class _MemberStatus:
-    """Membership of a user in a chat at a moment of the clock."""
-
     inside: bool
     leads: bool
     at: float

@@ -210,7 +210,6 @@ _MEDIA_SECONDS, _MAX_MEDIA_PAUSE_SECONDS = 3.0, 60.0
 
 
 async def _read_media(bot: Bot, context: AppContext) -> None:
-    """Read the files of posts until cancelled."""
     settings = context.settings
     sources: dict[str, FileSource] = {"bot": BotFiles(bot), "path": ExportFiles()}
     if context.history:

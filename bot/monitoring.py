@@ -253,7 +253,6 @@ class StateCollector:
         yield _make_metric("oldest_question_seconds", "How long the first in the queue has waited.", oldest)
 
     async def _waiting(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Count the waiting and quarantined updates, and the gaps in channels."""
         archive = context.archive
         quarantined = (await raw_updates.count_updates_by_state(archive))["poison"]
         yield _make_metric("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)

@@ -218,7 +218,6 @@ def _list_matching(watch: Watch, found: Iterable[Post]) -> tuple[ShownPost, ...]
 def _render_notice(
     watch: Watch, post: Post, shown: ShownPost, channel: Channel, others: Collection[int], words: Translator
 ) -> View:
-    """Render a notice: the watch, the words that match, the link, and the number of other channels with copies."""
     link, (start, end) = link_author(post.key, channel, post.origin, words), shown.spans[0]
     also = [words("watch-also", count=len(others))] if others else []
     head = Bold(neutralize_links(words("watch-notice", text=watch.text)))

@@ -144,7 +144,6 @@ async def _press_media(
 
 
 async def _render_media(context: AppContext, words: Translator) -> View:
-    """Counts by kind, what is missing to read one, and the buttons."""
     archive, rows = context.archive, []
     status = await load_media_status(archive)
     if any(one.waiting for one in status.values()):
@@ -198,7 +197,6 @@ async def _press_model(
 async def _press_pull(
     pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
 ) -> None:
-    """Download the writer, with its progress in the message, and switch to it."""
     settings, name, percent = context.rag.settings, _WRITER_TO_PULL.name, 0
     if callback_data.token != keyboards.make_callback_token(f"model pull {name}", context.archive.identity):
         raise access.Refusal(words("models-gone"))

@@ -131,7 +131,6 @@ async def _on_group_title(message: Message, context: AppContext) -> None:
 
 @router.message(F.forum_topic_created | F.forum_topic_edited, IN_GROUP)
 async def _on_topic_title(message: Message, context: AppContext) -> None:
-    """Update the title of a topic of an imported forum."""
     renamed = message.forum_topic_created or message.forum_topic_edited
     topic, title = message.message_thread_id or message.message_id, (renamed.name if renamed else None) or ""
     if title and message.chat.id in await channels.load_channels(context.archive):
@@ -178,7 +177,6 @@ async def _press_confirm_remove(
 async def _press_leave(
     pressed: CallbackQuery, callback_data: Press, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    """Leave a removed channel, and delete what it posted since."""
     chat_id = callback_data.number  # the channel may be deleted by now; the token shows that the id is genuine
     if callback_data.token != channel_card.make_channel_token(context.archive, chat_id):
         raise access.Refusal(words("channel-gone"))
@@ -214,7 +212,6 @@ _STATE_BY_ACTION = {
 
 @router.callback_query(on_press("channel-history"), flags=ADMINS_ONLY)
 async def _press_history(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
-    """Show a running or paused backfill; otherwise estimate one, and offer to begin it."""
     channel, service = await _find_channel(callback_data, context, words)
     job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
     if job and job.state in ("running", "paused", "failed") and callback_data.number == 0:
@@ -235,7 +232,6 @@ async def _press_history(pressed: CallbackQuery, callback_data: Press, context: 
 async def _press_change(
     pressed: CallbackQuery, callback_data: Press, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    """Begin, pause, resume or cancel a backfill, or put back the posts that looks took out within a week."""
     channel, service = await _find_channel(callback_data, context, words)
     archive, action, done = context.archive, callback_data.to, ""
     if action == "history-begin":

@@ -266,7 +266,6 @@ async def _on_mode(
 
 @router.callback_query(on_press("mode", "mode-form", "mode-on", "mode-off"))
 async def _press_mode(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
-    """Use a recipe or a form of messages here; admins also switch a recipe on or off."""
     message, reader = pressed.message, pressed.from_user.id
     if not isinstance(message, Message):
         await pressed.answer()

@@ -91,7 +91,6 @@ class LatestChanges:
 async def _on_own_membership(
     event: ChatMemberUpdated, event_update: Update, bot: Bot, context: AppContext, latest_changes: LatestChanges
 ) -> None:
-    """Handle that the bot became an administrator of a channel, or is none any more."""
     chat, actor, chat_id, number = event.chat, event.from_user, event.chat.id, event_update.update_id
     found = Channel(chat_id, chat.title or "", chat.username)
     before, after = event.old_chat_member.status in ADMIN_STATUSES, event.new_chat_member.status in ADMIN_STATUSES
@@ -167,7 +166,6 @@ async def _notify_admins(
 
 @router.chat_member()
 async def _on_chat_member(event: ChatMemberUpdated, event_update: Update, context: AppContext) -> None:
-    """Record a membership that changed in a chat where the bot is an administrator."""
     await context.admins.members.record(event, event_update.update_id)
 
 

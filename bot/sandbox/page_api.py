@@ -178,7 +178,6 @@ def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> J
 
 
 async def _act(world: SandboxState, deed: str, body: Json) -> object:
-    """Do what a person does on the page; 404 for anything else."""
     user_id, chat_id = int(body["user"]), int(body.get("chat") or body["user"])
     room = world.room(chat_id)
     leads = room.member(user_id).leads

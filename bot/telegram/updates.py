@@ -329,8 +329,6 @@ FeedUpdate = Callable[[Bot, Update], Awaitable[Any]]
 
 
 class _WebhookHandler:
-    """Handler of the webhook's one route."""
-
     def __init__(self, bot: Bot, inbox: InboxMiddleware, secret: str, feed: FeedUpdate) -> None:
         self._bot, self._inbox, self._feed = bot, inbox, feed
         self._secret = secret.encode()

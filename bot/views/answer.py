@@ -215,7 +215,6 @@ def _make_dated_line(
 
 
 def _list_addresses(key: PostKey, answer: Answer) -> list[Text]:
-    """List lines with the addresses of a post that the question asks for."""
     return [Text("\n", neutralize_links(join_lines(address))) for address in answer.addresses.get(key, ())]
 
 

@@ -371,27 +371,23 @@ class AnswerUpdater:
             self._approved = _list_approved(await channels.load_channels(self._archive))
             await self._update_answers(None)
             self._seq = last
-        if last > self._seq:
-            await self._read_changes(self._seq, last)
+        if last > self._seq:  # posts of a channel that was removed may be purged by now
+            seq, due = self._seq, time.monotonic() + _DEBOUNCE_SECONDS
+            approved = _list_approved(await channels.load_channels(self._archive))
+            removed, changed = self._approved - approved, set[PostKey]()
+            while changes := await posts.list_post_changes(self._archive, seq):
+                known = [one for one in changes if one.key.chat_id in approved]
+                changed |= {one.key for one in known if one.post is None or one.post.edited}
+                seq = changes[-1].seq
+                last = max(last, seq)
+            if changed or removed:
+                cited = await questions.list_cited_posts(self._archive, datetime.now(UTC) - _MAX_ANSWER_AGE)
+                found = [key for key in cited if key in changed or key.chat_id in removed]
+                self._due = dict.fromkeys(found, due) | self._due
+            self._seq, self._approved = last, approved
         ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
         if ripe:
             await self._update_answers(ripe)
-
-    async def _read_changes(self, seq: int, last: int) -> None:
-        """Read which cited posts have changed; those of a channel that was removed may be purged by now."""
-        due = time.monotonic() + _DEBOUNCE_SECONDS
-        approved = _list_approved(await channels.load_channels(self._archive))
-        removed, changed = self._approved - approved, set[PostKey]()
-        while changes := await posts.list_post_changes(self._archive, seq):
-            known = [one for one in changes if one.key.chat_id in approved]
-            changed |= {one.key for one in known if one.post is None or one.post.edited}
-            seq = changes[-1].seq
-            last = max(last, seq)
-        if changed or removed:
-            cited = await questions.list_cited_posts(self._archive, datetime.now(UTC) - _MAX_ANSWER_AGE)
-            found = [key for key in cited if key in changed or key.chat_id in removed]
-            self._due = dict.fromkeys(found, due) | self._due
-        self._seq, self._approved = last, approved
 
     async def _update_answers(self, keys: Collection[PostKey] | None) -> None:
         """Update the answers that cite one of these posts (None: any); what has to wait is looked at again later."""

@@ -62,7 +62,15 @@ def declare_init(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_init(args: argparse.Namespace, settings: Settings) -> int:
-    token = _read_token()
+    token = ""
+    if sys.stdin is not None and sys.stdin.isatty():
+        print("Get a token: open https://t.me/BotFather, send /newbot, and copy what it gives you.")
+        token = getpass.getpass("Token (it stays hidden): ").strip()
+    elif sys.stdin is not None:
+        with translate_errors(SettingsWrong, UnicodeDecodeError, say=_NO_TOKEN_TEXT):
+            token = sys.stdin.readline(_MAX_TOKEN_LENGTH).strip()
+    if not token:
+        raise SettingsWrong(_NO_TOKEN_TEXT)
     register_secrets([token])
     chosen = settings.bot.model_copy(update={"token": SecretStr(token)})
     name = await _check_token(chosen, ask=not args.unchecked)
@@ -109,20 +117,6 @@ async def _check_token(settings: BotSettings, *, ask: bool) -> str:
 
 def _confirm(question: str) -> bool:
     return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
-
-
-def _read_token() -> str:
-    """Read the token: hidden on a terminal, else the first line of stdin. Raises SettingsWrong."""
-    token = ""
-    if sys.stdin is not None and sys.stdin.isatty():
-        print("Get a token: open https://t.me/BotFather, send /newbot, and copy what it gives you.")
-        token = getpass.getpass("Token (it stays hidden): ")
-    elif sys.stdin is not None:
-        with translate_errors(SettingsWrong, UnicodeDecodeError, say=_NO_TOKEN_TEXT):
-            token = sys.stdin.readline(_MAX_TOKEN_LENGTH)
-    if not token.strip():
-        raise SettingsWrong(_NO_TOKEN_TEXT)
-    return token.strip()
 
 
 def _set_token(lines: list[str], token: str) -> list[str]:

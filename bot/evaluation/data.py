@@ -218,27 +218,25 @@ class ClaimRow:
 def read_claims(place: Path) -> list[ClaimRow]:
     """Read the claims of a file, or of `claims.jsonl` in a folder. Raises ImportRefused."""
     file = place / "claims.jsonl" if place.is_dir() else place
-    claims = [_parse_claim_row(row, file) for row in read_json_lines(file)]
+    claims = []
+    for row in read_json_lines(file):
+        with _refuse_row(file, "claim", "id, claim and label"):
+            text, given = str(row["claim"] if "claim" in row else row["text"]), row.get("evidence")
+            evidence = [given] if isinstance(given, str) else []
+            for part in given if isinstance(given, list) else []:
+                if isinstance(part, dict) and "q" in part:  # a question with its answers; ids of a corpus are none
+                    answers = " ".join(str(answer.get("text") or "") for answer in part.get("a") or [])
+                    evidence.append(f"{part['q']}\n{answers}".strip())
+            claims.append(ClaimRow(
+                str(row["id"]), row.get("lang") or detect_language(text), text, tuple(evidence),
+                _GOLD_BY_LABEL[str(row["label"]).lower()],
+                str(row.get("group") or (evidence[0] if evidence else row["id"])),
+                frozenset(_parse_strings(row.get("relevant"))), str(row.get("trap") or ""),
+                bool(row.get("disputed")), parse_time(row["asked_at"]) if row.get("asked_at") else None,
+            ))  # fmt: skip
     if not claims:
         raise ImportRefused(f"{file} holds no claims: name a file of claims in JSON Lines.")
     return claims
-
-
-def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
-    with _refuse_row(file, "claim", "id, claim and label"):
-        text, given = str(row["claim"] if "claim" in row else row["text"]), row.get("evidence")
-        evidence = [given] if isinstance(given, str) else []
-        for part in given if isinstance(given, list) else []:
-            if isinstance(part, dict) and "q" in part:  # a question with its answers; ids of a corpus are no evidence
-                answers = " ".join(str(answer.get("text") or "") for answer in part.get("a") or [])
-                evidence.append(f"{part['q']}\n{answers}".strip())
-        return ClaimRow(
-            str(row["id"]), row.get("lang") or detect_language(text), text, tuple(evidence),
-            _GOLD_BY_LABEL[str(row["label"]).lower()],
-            str(row.get("group") or (evidence[0] if evidence else row["id"])),
-            frozenset(_parse_strings(row.get("relevant"))), str(row.get("trap") or ""),
-            bool(row.get("disputed")), parse_time(row["asked_at"]) if row.get("asked_at") else None,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from bot.views.keyboards import LabelledPress, Press, build_keyboard, on_press
 from bot.views.text import RenderContext, format_moment
 from rag_core.retrieval.digests import parse_digest_command
 from rag_core.storage import channels, subscriptions, visible_posts
-from rag_core.types import Post, Viewer
+from rag_core.types import Post
 from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
 router = Router()
@@ -64,14 +64,11 @@ async def _on_watches(message: Message, context: AppContext, words: Translator) 
     reader = get_reader(message)
     await subscriptions.mark_chat_blocked(context.archive, message.chat.id, blocked=False)
     viewer = await access.build_viewer(context.admins, reader)
-    view = await _render_watches(message.chat.id, viewer, context, words)
-    await view.send(message.answer, reader, context.admins)
-
-
-async def _render_watches(chat_id: int, viewer: Viewer, context: AppContext, words: Translator) -> View:
-    kept = await subscriptions.list_watches(context.archive, chat_id)
+    kept = await subscriptions.list_watches(context.archive, message.chat.id)
     if not kept:
-        return View(words.rich("watches-none", example=Code(f"/watch {words('watch-example')}")))
+        example = Code(f"/watch {words('watch-example')}")
+        await View(words.rich("watches-none", example=example)).send(message.answer, reader, context.admins)
+        return
     known = await channels.load_channels(context.archive)
     lines, linked, rows, now = [], list[Post](), list[list[LabelledPress]](), time.time()
     for number, watch in enumerate(kept, 1):
@@ -91,7 +88,8 @@ async def _render_watches(chat_id: int, viewer: Viewer, context: AppContext, wor
         rows.append([(said, Press(to=f"watch-{what}", number=watch.id)) for said, what in presses.items()])
     head = words("watches-title", count=len(kept))
     quiet = [words("watch-quiet", hours=kept[0].quiet)] if kept[0].quiet else []
-    return View(as_list(head, *lines, *quiet), collect_content_of_posts(linked), build_keyboard(*rows))
+    view = View(as_list(head, *lines, *quiet), collect_content_of_posts(linked), build_keyboard(*rows))
+    await view.send(message.answer, reader, context.admins)
 
 
 _DONE = {"watch-stop": "watch-stopped", "watch-mute": "watch-muted", "watch-pause": "watch-paused",

@@ -390,7 +390,13 @@ class QuestionWorker:
         chat, thread = (0, None) if asked.mode == PROGRAM_MODE else (asked.chat_id, asked.talk)
         question = Question(text, asked.lang, asked_at, viewer, chat, thread)
         if asked.kind == "verify":
-            return await self._verify(replace(question, lang=detect_question_language(asked.text, asked.lang)))
+            question = replace(question, lang=detect_question_language(asked.text, asked.lang))
+            async with self._verifications, self._searches:
+                verified = await verify_text(question, self._rag)
+                if self.confirm_posts and await self.confirm_posts(verified.posts()):
+                    verified = await verify_text(question, self._rag)
+            self.meter.count_question("answered")
+            return verified
         found = await self._find_answer(asked, question, live)
         if self.confirm_posts and await self.confirm_posts(found.list_named_posts()):
             found = await self._find_answer(asked, question, live)
@@ -474,11 +480,3 @@ class QuestionWorker:
 
     async def _load_zone(self, asked: QuestionRow) -> tzinfo:
         return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)
-
-    async def _verify(self, question: Question) -> Verification:
-        async with self._verifications, self._searches:
-            found = await verify_text(question, self._rag)
-            if self.confirm_posts and await self.confirm_posts(found.posts()):
-                found = await verify_text(question, self._rag)
-        self.meter.count_question("answered")
-        return found

@@ -48,19 +48,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """List, pull or use models. Returns the exit code."""
     models = get_models_folder(settings.rag())
-    choices, live, offer = dict[str, str](), "", None
+    choices, live, progress = dict[str, str](), "", None
     if (settings.data.dir / ARCHIVE_FILE).exists():  # looking must not create one
         async with open_archive(settings.data.dir) as archive:
             choices, live = await load_choices(archive), await active_models.find_live_model(archive)
-            offer = await active_models.find_embedder_offer(settings.rag(), archive)
+            progress = await active_models.find_embedder_progress(settings.rag(), archive)
     if args.what == "list":
         used = list_models_in_use(settings.rag(), choices, live)
         for line in await asyncio.to_thread(
             partial(format_model_list, models, used, settings.rag(), everything=args.all)
         ):
             print(line)
-        if offer:
-            print(f"\n{offer}")
+        if progress:
+            print(f"\n{progress}")
     elif args.what == "use":
         name = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
         async with hold_folder_or_connect(settings.data.dir) as owner:
@@ -82,6 +82,8 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         for row in rows:
             if row.role is ModelRole.WRITER:
                 print(_describe_next_step(row, settings.rag(), choices))
+            if row.role is ModelRole.EMBEDDER and settings.models.embedder == "auto" and live not in {"", row.name}:
+                print(f"Next: citegram models use {row.name} embeds all posts anew; until then {live} answers.")
             if row.role is ModelRole.SPEECH and find_spec("faster_whisper") is None:
                 print("Next: make media installs faster-whisper, which runs it.")
     return 0

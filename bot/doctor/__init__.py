@@ -166,8 +166,8 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
             )
         else:
             yield fine(f"{name}: its files are what they were when they came")
-    if offer := await active_models.find_embedder_offer(rag_settings, case.archive):
-        yield note(str(offer))
+    if progress := await active_models.find_embedder_progress(rag_settings, case.archive):
+        yield note(str(progress))
 
 
 def _check_model_files(name: str, folder: Path) -> int | None:

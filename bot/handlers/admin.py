@@ -239,11 +239,9 @@ async def _render_models(context: AppContext, words: Translator, result: str = "
     used = active_models.list_models_in_use(context.rag.settings, await load_choices(context.archive), live)
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
-    if offer := await active_models.find_embedder_offer(context.rag.settings, context.archive):
-        kind = "models-embedding" if offer.asked else "models-better"
-        costs = {"rate": round(offer.rate), "minutes": offer.minutes, "memory": offer.megabytes}
-        about = words(kind, name=offer.name, live=offer.live, done=offer.done, total=offer.total, **costs)
-        text = f"{text}\n\n{about}"
+    if one := await active_models.find_embedder_progress(context.rag.settings, context.archive):
+        told = words("models-embedding", name=one.name, live=one.live, done=one.done, total=one.total)
+        text = f"{text}\n\n{told}"
     rows = []
     for name, use in offered:
         tick = "✓ " if used.get(use, _NO_MODEL) == name else ""

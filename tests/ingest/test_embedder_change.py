@@ -18,7 +18,7 @@ from ingest.integrity import compare_indexes, read_current_passages
 from ingest.rebuild import EmbedderChange
 from rag_core import RagSettings, open_engine
 from rag_core.engine import switch_model
-from rag_core.models.active_models import find_embedder_offer
+from rag_core.models.active_models import find_embedder_progress
 from rag_core.models.catalog import find_models
 from rag_core.models.model_files import name_vector_space
 from rag_core.retrieval.fusion import RetrievalQuery
@@ -343,23 +343,17 @@ async def test_a_restored_backup_keeps_its_embedder(opened, make_post):
         await bench.check_all_is_of(OLD)
 
 
-async def test_what_a_better_embedder_costs_is_offered_until_it_is_asked_for(opened, make_post):
+async def test_how_far_an_embedder_is_that_was_asked_for_is_told_until_it_answers(opened, make_post):
     async with opened(OLD) as bench:
-        assert await find_embedder_offer(bench.rag.settings, bench.rag.archive) is None  # nothing to embed anew
         await bench.keep(*make_posts(make_post, 4))
-        assert await find_embedder_offer(bench.rag.settings, bench.rag.archive) is None  # it was named
     async with opened() as bench:
-        offer = await find_embedder_offer(bench.rag.settings, bench.rag.archive)
-        assert offer
-        assert str(offer) == (
-            "e5-small-centred is here and finds more than minilm-navec, which made the vectors: citegram models use "
-            "e5-small-centred embeds 4 posts anew beside them (about 1 min at 30 posts/s, 350 MB of memory)."
-        )
+        assert await find_embedder_progress(bench.rag.settings, bench.rag.archive) is None  # nobody asked for another
         await switch_model(bench.rag, NEW)
-        offer = await find_embedder_offer(bench.rag.settings, bench.rag.archive)
-        assert (offer.asked, offer.done, offer.total) == (True, 0, 4)
+        following = await find_embedder_progress(bench.rag.settings, bench.rag.archive)
+        assert (following.name, following.live, following.done, following.total) == (NEW, OLD, 0, 4)
+        assert str(following).startswith("e5-small-centred: 0 of 4 posts are embedded; until all are, ")
         await bench.change.run()
-        assert await find_embedder_offer(bench.rag.settings, bench.rag.archive) is None
+        assert await find_embedder_progress(bench.rag.settings, bench.rag.archive) is None
 
 
 async def test_an_embedder_that_is_gone_is_asked_for_and_not_replaced(opened, make_post, models):

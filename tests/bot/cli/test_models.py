@@ -87,7 +87,7 @@ async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(
     (place / "rates.json").write_text(measured(29.4, 7.4))
     said = listed()
     assert "It reads 29 and writes 7.4 tokens/s: it judges answers.\n" in said
-    assert "Off: plan, which would take 15 s of 10 s.\n" in said
+    assert "Off: plan, which would take 36 s of 10 s.\n" in said
     assert "Off: write, which would take 51 s of 20 s.\n" in said
     (place / "rates.json").write_text(measured(900, 60))
     assert "it judges answers, plans searches, writes answers." in listed()

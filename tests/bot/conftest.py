@@ -148,6 +148,13 @@ def live(sandbox, home, monkeypatch):
     return run
 
 
+@pytest.fixture
+async def live_bot(live):
+    """The real bot, from the first line of a test to its last; it stands last among the arguments."""
+    async with live():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch):
     """On a slow machine an answer takes longer than a reader is left without a word, and in a group the first message

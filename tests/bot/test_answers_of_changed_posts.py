@@ -63,82 +63,76 @@ async def wait_for_note(sandbox, message):
     return str(current(sandbox, message)["text"])
 
 
-async def test_an_answer_says_that_its_post_was_edited_and_why_shows_how(sandbox, live, home):
-    async with live():
-        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
-        began = time.monotonic()
-        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
-        text = await wait_for_note(sandbox, reply)
-        assert time.monotonic() - began < 10
-        assert text.startswith("✏️ Changed since: [1] was edited.")
-        assert "eleven" not in text
-        assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
-        assert "noon" in await say_text(sandbox, OTTO, "/why", reply_to=reply["message_id"])
+async def test_an_answer_says_that_its_post_was_edited_and_why_shows_how(sandbox, home, live_bot):
+    number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+    began = time.monotonic()
+    await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+    text = await wait_for_note(sandbox, reply)
+    assert time.monotonic() - began < 10
+    assert text.startswith("✏️ Changed since: [1] was edited.")
+    assert "eleven" not in text
+    assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
+    assert "noon" in await say_text(sandbox, OTTO, "/why", reply_to=reply["message_id"])
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_deleted_post_leaves_the_answer(sandbox, live, home):
-    async with live():
-        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
-        asked = await say(sandbox, ADMIN, f"/delete t.me/harbour_news/{number}")
-        first = asked["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
-        await press(sandbox, asked, first, ADMIN)
-        text = await wait_for_note(sandbox, reply)
-        assert "[1] was deleted" in text
-        assert "millpond" not in text
+async def test_a_deleted_post_leaves_the_answer(sandbox, home, live_bot):
+    number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+    asked = await say(sandbox, ADMIN, f"/delete t.me/harbour_news/{number}")
+    first = asked["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
+    await press(sandbox, asked, first, ADMIN)
+    text = await wait_for_note(sandbox, reply)
+    assert "[1] was deleted" in text
+    assert "millpond" not in text
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_verdict_falls_with_the_words_it_stands_on(sandbox, live, home):
-    async with live():
-        number, _ = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
-        reply = await say(sandbox, OTTO, f"/verify {REGATTA}")
-        assert reply["reply_markup"]
-        assert REGATTA in current(sandbox, reply)["text"].partition("\n")[2]
-        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
-        text = await wait_for_note(sandbox, reply)
-        assert text == (
-            "✏️ Changed since: [1] was edited. The verdict may no longer hold: please check the text again with /verify."
-        )
-        assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
+async def test_a_verdict_falls_with_the_words_it_stands_on(sandbox, home, live_bot):
+    number, _ = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+    reply = await say(sandbox, OTTO, f"/verify {REGATTA}")
+    assert reply["reply_markup"]
+    assert REGATTA in current(sandbox, reply)["text"].partition("\n")[2]
+    await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+    text = await wait_for_note(sandbox, reply)
+    assert text == (
+        "✏️ Changed since: [1] was edited. The verdict may no longer hold: please check the text again with /verify."
+    )
+    assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
 
 
 @pytest.mark.usefixtures("soon")
-async def test_words_that_still_stand_and_other_answers_are_left_alone(sandbox, live, home):
-    async with live():
-        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
-        other, later = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
-        await sandbox.edit(HARBOUR, number, f"{REGATTA} Tea is served.")
-        await wait_until_idle(sandbox, home)
-        await sandbox.edit(KILN, other, CHESS.replace("old ropeyard", "town hall"))
-        await wait_for_note(sandbox, later)
-        assert current(sandbox, reply)["text"] == reply["text"]
+async def test_words_that_still_stand_and_other_answers_are_left_alone(sandbox, home, live_bot):
+    number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+    other, later = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
+    await sandbox.edit(HARBOUR, number, f"{REGATTA} Tea is served.")
+    await wait_until_idle(sandbox, home)
+    await sandbox.edit(KILN, other, CHESS.replace("old ropeyard", "town hall"))
+    await wait_for_note(sandbox, later)
+    assert current(sandbox, reply)["text"] == reply["text"]
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_storm_of_edits_edits_an_answer_once(sandbox, live, home):
-    async with live():
-        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
-        other, later = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
-        before = count_edits(sandbox, reply)
-        for n in range(60):
-            await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", f"{n % 12 + 1} sharp"))
-            await asyncio.sleep(0.015)  # longer in all than the wait for the last edit of several
-        await wait_for_note(sandbox, reply)
-        await wait_until_idle(sandbox, home)
-        await sandbox.edit(KILN, other, CHESS.replace("old ropeyard", "town hall"))
-        await wait_for_note(sandbox, later)
-        assert count_edits(sandbox, reply) == before + 1
+async def test_a_storm_of_edits_edits_an_answer_once(sandbox, home, live_bot):
+    number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+    other, later = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
+    before = count_edits(sandbox, reply)
+    for n in range(60):
+        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", f"{n % 12 + 1} sharp"))
+        await asyncio.sleep(0.015)  # longer in all than the wait for the last edit of several
+    await wait_for_note(sandbox, reply)
+    await wait_until_idle(sandbox, home)
+    await sandbox.edit(KILN, other, CHESS.replace("old ropeyard", "town hall"))
+    await wait_for_note(sandbox, later)
+    assert count_edits(sandbox, reply) == before + 1
 
 
 @pytest.mark.usefixtures("soon")
-async def test_an_edit_while_telegram_takes_the_answer_corrects_it(sandbox, live, home):
-    async with live():
-        number, _ = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
-        sandbox.faults.fail_next("sendMessage", "late", seconds=2)
-        reply = await say(sandbox, OTTO, REGATTA_ASKED)
-        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
-        assert "eleven" not in await wait_for_note(sandbox, reply)
+async def test_an_edit_while_telegram_takes_the_answer_corrects_it(sandbox, home, live_bot):
+    number, _ = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+    sandbox.faults.fail_next("sendMessage", "late", seconds=2)
+    reply = await say(sandbox, OTTO, REGATTA_ASKED)
+    await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+    assert "eleven" not in await wait_for_note(sandbox, reply)
 
 
 @pytest.mark.usefixtures("soon")

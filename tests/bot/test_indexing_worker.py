@@ -115,11 +115,10 @@ async def test_a_removal_of_many_posts_is_finished_whatever_comes_between(archiv
     assert await archive.column("SELECT chat_id FROM posts") == [-1002]
 
 
-async def test_a_post_is_found_soon_after_it_was_posted(sandbox, live):
-    async with live():
-        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
-        async with asyncio.timeout(30):
-            while True:
-                reply = await say(sandbox, OTTO, "When does the regatta of wooden sailboats begin?")
-                if "Saturday at noon" in reply["text"]:
-                    break
+async def test_a_post_is_found_soon_after_it_was_posted(sandbox, live_bot):
+    await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+    async with asyncio.timeout(30):
+        while True:
+            reply = await say(sandbox, OTTO, "When does the regatta of wooden sailboats begin?")
+            if "Saturday at noon" in reply["text"]:
+                break

@@ -58,34 +58,32 @@ def methods(sandbox, chat=OTTO):
     return [call["method"] for call in calls if call["method"].startswith(("sendMessage", "sendRich"))]
 
 
-async def test_a_chat_chooses_footnotes_and_the_next_answer_has_them(sandbox, live, home, ask):
-    async with live():
-        assert "text" in await ask(OTTO, FERRY)
-        asked = await say(sandbox, OTTO, "/mode")
-        assert "My answers are ordinary messages." in asked["text"]
-        await press(sandbox, asked, "Footnotes and tables", OTTO)
-        assert "My answers have footnotes and tables." in current(sandbox, asked)["text"]
-        assert "Ordinary messages" in buttons(current(sandbox, asked))
-        answer = await ask(OTTO, "Where does the ferry to Owl Island leave?")
-        assert "text" not in answer
-        note = find_notes(answer["rich_message"])["p1"]
-        assert list_marks(answer["rich_message"]) == ["p1"]
-        assert join_words(note["text"]) == NOTE
-        assert set(list_links(answer["rich_message"])) == {LINK}
-        assert "More" in buttons(answer)
-        assert (await say_text(sandbox, OTTO, "/sources")).startswith("Source")  # views of it are plain messages
-        await say(sandbox, OTTO, "/mode plain")
-        assert "text" in await ask(OTTO, FERRY)
+async def test_a_chat_chooses_footnotes_and_the_next_answer_has_them(sandbox, home, ask, live_bot):
+    assert "text" in await ask(OTTO, FERRY)
+    asked = await say(sandbox, OTTO, "/mode")
+    assert "My answers are ordinary messages." in asked["text"]
+    await press(sandbox, asked, "Footnotes and tables", OTTO)
+    assert "My answers have footnotes and tables." in current(sandbox, asked)["text"]
+    assert "Ordinary messages" in buttons(current(sandbox, asked))
+    answer = await ask(OTTO, "Where does the ferry to Owl Island leave?")
+    assert "text" not in answer
+    note = find_notes(answer["rich_message"])["p1"]
+    assert list_marks(answer["rich_message"]) == ["p1"]
+    assert join_words(note["text"]) == NOTE
+    assert set(list_links(answer["rich_message"])) == {LINK}
+    assert "More" in buttons(answer)
+    assert (await say_text(sandbox, OTTO, "/sources")).startswith("Source")  # views of it are plain messages
+    await say(sandbox, OTTO, "/mode plain")
+    assert "text" in await ask(OTTO, FERRY)
 
 
-async def test_in_a_group_its_admins_choose(sandbox, live, rich_home, ask):
-    async with live():
-        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
-        assert join_words(find_notes(answer["rich_message"])["p1"]["text"]) == NOTE
-        assert answer["reply_to_message"]
-        refusal = await say_text(sandbox, 500, "/mode@citegram_bot plain", GROUP)
-        assert refusal == "Менять это здесь могут только администраторы."
-        assert "ordinary" in await say_text(sandbox, OTTO, "/mode@citegram_bot plain", GROUP)
+async def test_in_a_group_its_admins_choose(sandbox, rich_home, ask, live_bot):
+    answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
+    assert join_words(find_notes(answer["rich_message"])["p1"]["text"]) == NOTE
+    assert answer["reply_to_message"]
+    refusal = await say_text(sandbox, 500, "/mode@citegram_bot plain", GROUP)
+    assert refusal == "Менять это здесь могут только администраторы."
+    assert "ordinary" in await say_text(sandbox, OTTO, "/mode@citegram_bot plain", GROUP)
 
 
 @pytest.mark.parametrize("kind", ["404", "400"])
@@ -198,39 +196,37 @@ def soon(monkeypatch):
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.timeout(120)
-async def test_a_note_follows_its_post_and_the_answer_says_what_is_gone(sandbox, live, rich_home):
-    async with live():
-        number, reply = await ask_of_regatta(sandbox, rich_home)
-        assert "Dogs stay at home." in words(reply)
+async def test_a_note_follows_its_post_and_the_answer_says_what_is_gone(sandbox, rich_home, live_bot):
+    number, reply = await ask_of_regatta(sandbox, rich_home)
+    assert "Dogs stay at home." in words(reply)
 
-        def now():
-            return words(current(sandbox, reply))
+    def now():
+        return words(current(sandbox, reply))
 
-        await sandbox.edit(HARBOUR, number, f"{REGATTA}\n\n{REST} Dogs are welcome.")  # beside the cited words
-        assert await sandbox.until(lambda: "Dogs are welcome." in now()), now()
-        assert "at home" not in now()
-        assert "✏️" not in now()
-        assert f"paragraph: {REGATTA}" in now()
-        assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
-        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
-        assert await sandbox.until(lambda: now().startswith("paragraph: ✏️ Changed since: [1] was edited.")), now()
-        assert "eleven" not in now()
-        assert not list_marks(current(sandbox, reply)["rich_message"])
-        asked = await say(sandbox, ADMIN, f"/delete t.me/harbour_news/{number}")
-        await press(sandbox, asked, next(iter(buttons(asked))), ADMIN)
-        assert await sandbox.until(lambda: "[1] was deleted" in now()), now()
-        assert "millpond" not in now()
+    await sandbox.edit(HARBOUR, number, f"{REGATTA}\n\n{REST} Dogs are welcome.")  # beside the cited words
+    assert await sandbox.until(lambda: "Dogs are welcome." in now()), now()
+    assert "at home" not in now()
+    assert "✏️" not in now()
+    assert f"paragraph: {REGATTA}" in now()
+    assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
+    await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+    assert await sandbox.until(lambda: now().startswith("paragraph: ✏️ Changed since: [1] was edited.")), now()
+    assert "eleven" not in now()
+    assert not list_marks(current(sandbox, reply)["rich_message"])
+    asked = await say(sandbox, ADMIN, f"/delete t.me/harbour_news/{number}")
+    await press(sandbox, asked, next(iter(buttons(asked))), ADMIN)
+    assert await sandbox.until(lambda: "[1] was deleted" in now()), now()
+    assert "millpond" not in now()
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_verdict_is_rich_as_well_and_falls_with_its_words(sandbox, live, rich_home):
-    async with live():
-        number, _ = await ask_of_regatta(sandbox, rich_home)
-        reply = await say(sandbox, OTTO, f"/verify {REGATTA}")
-        assert f"expandable_blockquote: {REGATTA} — Harbour News" in words(reply)
-        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
-        assert await sandbox.until(lambda: "✏️ Changed since" in words(current(sandbox, reply)))
-        assert "eleven" not in words(current(sandbox, reply))
+async def test_a_verdict_is_rich_as_well_and_falls_with_its_words(sandbox, rich_home, live_bot):
+    number, _ = await ask_of_regatta(sandbox, rich_home)
+    reply = await say(sandbox, OTTO, f"/verify {REGATTA}")
+    assert f"expandable_blockquote: {REGATTA} — Harbour News" in words(reply)
+    await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+    assert await sandbox.until(lambda: "✏️ Changed since" in words(current(sandbox, reply)))
+    assert "eleven" not in words(current(sandbox, reply))
 
 
 async def test_the_buttons_of_a_rich_answer_quote_its_post(sandbox, live, rich_home):

@@ -42,46 +42,42 @@ async def wait_for_suggestion(sandbox, who):
     return reply
 
 
-async def test_one_question_is_offered_once_in_a_talk_and_never_under_a_greeting(sandbox, live):
-    async with live():
-        await sandbox.post(HARBOUR, PUBLIC)
-        await sandbox.post(SAFE, SECRET)
-        offered = [get_buttons(await wait_for_suggestion(sandbox, ADMIN)) for _ in range(2)]
-        assert sorted(label for one in offered for label in one) == [FERRY, VAULT]
-        for text in ("what can you do?", "hello", "thanks!", "/start"):
-            assert get_buttons(await say(sandbox, ADMIN, text)) == {}, text
-        # a newcomer is offered one by /start, who has asked before is not; none in another language
-        assert list(get_buttons(await say(sandbox, OTTO, "/start"))) == [FERRY]
-        assert get_buttons(await say(sandbox, OTTO, "what can you do?")) == {}
-        await say(sandbox, OTTO, "/new")
-        await say(sandbox, OTTO, "When is fresh mackerel sold on the quay?")
-        await say(sandbox, OTTO, "/new")
-        assert get_buttons(await say(sandbox, OTTO, "/start")) == {}
-        assert list(get_buttons(await say(sandbox, OTTO, "what can you do?"))) == [FERRY]
-        assert get_buttons(await say(sandbox, RITA, "/start")) == {}
+async def test_one_question_is_offered_once_in_a_talk_and_never_under_a_greeting(sandbox, live_bot):
+    await sandbox.post(HARBOUR, PUBLIC)
+    await sandbox.post(SAFE, SECRET)
+    offered = [get_buttons(await wait_for_suggestion(sandbox, ADMIN)) for _ in range(2)]
+    assert sorted(label for one in offered for label in one) == [FERRY, VAULT]
+    for text in ("what can you do?", "hello", "thanks!", "/start"):
+        assert get_buttons(await say(sandbox, ADMIN, text)) == {}, text
+    # a newcomer is offered one by /start, who has asked before is not; none in another language
+    assert list(get_buttons(await say(sandbox, OTTO, "/start"))) == [FERRY]
+    assert get_buttons(await say(sandbox, OTTO, "what can you do?")) == {}
+    await say(sandbox, OTTO, "/new")
+    await say(sandbox, OTTO, "When is fresh mackerel sold on the quay?")
+    await say(sandbox, OTTO, "/new")
+    assert get_buttons(await say(sandbox, OTTO, "/start")) == {}
+    assert list(get_buttons(await say(sandbox, OTTO, "what can you do?"))) == [FERRY]
+    assert get_buttons(await say(sandbox, RITA, "/start")) == {}
 
 
-async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_asks_it(sandbox, live):
-    async with live():
-        post = await sandbox.post(HARBOUR, PUBLIC)
-        await sandbox.post(SAFE, SECRET)
-        of_admin = [get_buttons(await wait_for_suggestion(sandbox, ADMIN)) for _ in range(2)]
-        reply = await wait_for_suggestion(sandbox, OTTO)
-        secret = next(one[VAULT] for one in of_admin if VAULT in one)
-        assert list(get_buttons(reply)) == [FERRY]
-        pressed = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[FERRY])
-        assert not pressed["answer"].get("show_alert")
-        shown, answer = await sandbox.replies(OTTO, 2)
-        assert shown["text"] == FERRY
-        assert "21:30" in answer["text"]
-        # neither a forged button nor one whose post has changed asks anything
-        forged = await sandbox.press(OTTO, OTTO, reply["message_id"], secret)
-        await sandbox.edit(HARBOUR, post["message_id"], "The Gull Rock ferry does not run this week.")
-        await say(sandbox, OTTO, "/stop")  # what came before is handled
-        old = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[FERRY])
-        assert {one["answer"]["text"] for one in (forged, old)} == {
-            "This question is out of date. Just write your own."
-        }
+async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_asks_it(sandbox, live_bot):
+    post = await sandbox.post(HARBOUR, PUBLIC)
+    await sandbox.post(SAFE, SECRET)
+    of_admin = [get_buttons(await wait_for_suggestion(sandbox, ADMIN)) for _ in range(2)]
+    reply = await wait_for_suggestion(sandbox, OTTO)
+    secret = next(one[VAULT] for one in of_admin if VAULT in one)
+    assert list(get_buttons(reply)) == [FERRY]
+    pressed = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[FERRY])
+    assert not pressed["answer"].get("show_alert")
+    shown, answer = await sandbox.replies(OTTO, 2)
+    assert shown["text"] == FERRY
+    assert "21:30" in answer["text"]
+    # neither a forged button nor one whose post has changed asks anything
+    forged = await sandbox.press(OTTO, OTTO, reply["message_id"], secret)
+    await sandbox.edit(HARBOUR, post["message_id"], "The Gull Rock ferry does not run this week.")
+    await say(sandbox, OTTO, "/stop")  # what came before is handled
+    old = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[FERRY])
+    assert {one["answer"]["text"] for one in (forged, old)} == {"This question is out of date. Just write your own."}
 
 
 async def test_a_sure_answer_offers_what_its_channel_answers_next_in_private_and_to_whom_may_read_it(sandbox, live):

@@ -447,6 +447,7 @@ async def refuse(archive, path):
     assert await posts.get_last_seq(archive) == 0
     assert await channels.load_channels(archive) == {}
     sentence = caught.value.reason
+    assert caught.value.code or not path.is_file()  # which has words in a chat
     assert "\n" not in sentence and sentence.endswith(".") and str(path) in sentence
     return sentence
 

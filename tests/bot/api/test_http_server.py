@@ -162,11 +162,10 @@ async def test_a_token_is_made_for_its_admin_or_somebody_else_who_is_told(sandbo
     assert (await say_text(sandbox, ADMIN, "/token " + "x" * 41)).startswith("Give the program a name")
 
 
-async def test_without_the_setting_no_port_is_open_and_no_token_is_made(sandbox, live, address):
-    async with live():
-        assert "MCP__LISTEN" in await say_text(sandbox, ADMIN, "/token Claude")
-        with pytest.raises(aiohttp.ClientConnectorError):
-            await post(address, "cg_x", {"question": FERRY})
+async def test_without_the_setting_no_port_is_open_and_no_token_is_made(sandbox, address, live_bot):
+    assert "MCP__LISTEN" in await say_text(sandbox, ADMIN, "/token Claude")
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await post(address, "cg_x", {"question": FERRY})
 
 
 async def test_questions_count_as_those_of_the_person_and_admins_have_a_limit_here(sandbox, live, ask, home, address):

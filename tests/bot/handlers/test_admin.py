@@ -122,51 +122,49 @@ def often(monkeypatch):
     monkeypatch.setattr(admin, "_UPDATE_INTERVAL_SECONDS", 0.0)
 
 
-async def test_an_admin_has_the_search_rebuilt_and_watches_it(sandbox, live, home):
-    async with live():
-        asked = await say(sandbox, ADMIN, "/reindex")
-        assert asked["text"].startswith("Rebuild the search from all the posts?")
-        assert list(buttons(asked)) == ["Rebuild it", "Cancel"]
-        with hold_rebuild(home):
-            await press(sandbox, asked, "Rebuild it", ADMIN)
-            assert await wait_for_text(sandbox, asked, "Rebuilding") == "Rebuilding the search\nPreparing…"
-            assert list(buttons(current(sandbox, asked))) == ["Cancel"]
-            answered = await say(sandbox, OTTO, "When does the ferry to Owl Island leave?")
-            assert "7:30" in answered["text"]
-        done = await wait_for_text(sandbox, asked, "Done")
-        assert done == "Done: the search is rebuilt (12 posts)."
-        assert buttons(current(sandbox, asked)) == {}
-        assert "7:30" in (await say(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
-        again = await say(sandbox, ADMIN, "/reindex")
-        with hold_rebuild(home):
-            await press(sandbox, again, "Rebuild it", ADMIN)
-            await wait_for_text(sandbox, again, "Rebuilding the search")
-            del sandbox.world.room(ADMIN).messages[again["message_id"]]  # then the end is told in a new one
-        (end,) = await sandbox.replies(ADMIN, timeout=60)
-        assert end["text"] == "Done: the search is rebuilt (12 posts)."
+async def test_an_admin_has_the_search_rebuilt_and_watches_it(sandbox, home, live_bot):
+    asked = await say(sandbox, ADMIN, "/reindex")
+    assert asked["text"].startswith("Rebuild the search from all the posts?")
+    assert list(buttons(asked)) == ["Rebuild it", "Cancel"]
+    with hold_rebuild(home):
+        await press(sandbox, asked, "Rebuild it", ADMIN)
+        assert await wait_for_text(sandbox, asked, "Rebuilding") == "Rebuilding the search\nPreparing…"
+        assert list(buttons(current(sandbox, asked))) == ["Cancel"]
+        answered = await say(sandbox, OTTO, "When does the ferry to Owl Island leave?")
+        assert "7:30" in answered["text"]
+    done = await wait_for_text(sandbox, asked, "Done")
+    assert done == "Done: the search is rebuilt (12 posts)."
+    assert buttons(current(sandbox, asked)) == {}
+    assert "7:30" in (await say(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
+    again = await say(sandbox, ADMIN, "/reindex")
+    with hold_rebuild(home):
+        await press(sandbox, again, "Rebuild it", ADMIN)
+        await wait_for_text(sandbox, again, "Rebuilding the search")
+        del sandbox.world.room(ADMIN).messages[again["message_id"]]  # then the end is told in a new one
+    (end,) = await sandbox.replies(ADMIN, timeout=60)
+    assert end["text"] == "Done: the search is rebuilt (12 posts)."
 
 
-async def test_a_rebuild_is_cancelled_runs_once_and_fails_with_a_reason(sandbox, live, home):
-    async with live():
-        first, second = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
-        with hold_rebuild(home):
-            await press(sandbox, first, "Rebuild it", ADMIN)
-            await wait_for_text(sandbox, first, "Rebuilding")
-            await press(sandbox, second, "Rebuild it", ADMIN)
-            busy = "The search is already being rebuilt. Wait for it to finish, or cancel it."
-            assert current(sandbox, second)["text"] == busy
-            await press(sandbox, second, "Cancel", ADMIN)
-            assert await wait_for_text(sandbox, first, "Cancelled") == "Cancelled. The search works as before."
-            late = await press(sandbox, second, "Cancel", ADMIN)
-            assert late == "This rebuild is already over."
-        asked, broken = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
-        await press(sandbox, asked, "Cancel", ADMIN)
-        assert current(sandbox, asked)["text"] == "Nothing was changed."
-        assert buttons(current(sandbox, asked)) == {}
-        (home / "lexical.next").write_text("in the way")
-        await press(sandbox, broken, "Rebuild it", ADMIN)
-        failed = await wait_for_text(sandbox, broken, "The search was not rebuilt and works as")
-        assert failed.startswith("The search was not rebuilt and works as before. I cannot write the index to disk")
+async def test_a_rebuild_is_cancelled_runs_once_and_fails_with_a_reason(sandbox, home, live_bot):
+    first, second = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
+    with hold_rebuild(home):
+        await press(sandbox, first, "Rebuild it", ADMIN)
+        await wait_for_text(sandbox, first, "Rebuilding")
+        await press(sandbox, second, "Rebuild it", ADMIN)
+        busy = "The search is already being rebuilt. Wait for it to finish, or cancel it."
+        assert current(sandbox, second)["text"] == busy
+        await press(sandbox, second, "Cancel", ADMIN)
+        assert await wait_for_text(sandbox, first, "Cancelled") == "Cancelled. The search works as before."
+        late = await press(sandbox, second, "Cancel", ADMIN)
+        assert late == "This rebuild is already over."
+    asked, broken = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
+    await press(sandbox, asked, "Cancel", ADMIN)
+    assert current(sandbox, asked)["text"] == "Nothing was changed."
+    assert buttons(current(sandbox, asked)) == {}
+    (home / "lexical.next").write_text("in the way")
+    await press(sandbox, broken, "Rebuild it", ADMIN)
+    failed = await wait_for_text(sandbox, broken, "The search was not rebuilt and works as")
+    assert failed.startswith("The search was not rebuilt and works as before. I cannot write the index to disk")
 
 
 async def test_after_a_restart_the_same_message_goes_on(sandbox, live, home):

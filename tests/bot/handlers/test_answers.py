@@ -153,25 +153,24 @@ async def many(home):
             await connection.execute(sql, (json.dumps(sentences), json.dumps(cited)))
 
 
-async def test_sources_come_page_by_page_with_their_words(sandbox, live, ask, home):
-    async with live():
-        answer = await ask(OTTO, FERRY)
-        await many(home)
-        pressed = buttons(await open_more(sandbox, answer, OTTO))["Sources"]
-        await press(sandbox, answer, "Sources", OTTO)
-        (first,) = await sandbox.replies(OTTO)
-        assert first["text"].startswith("Sources · page 1 of 3\n\n1. Harbour News · 1 June 2024\nTug 0 is red.\n\n2. ")
-        kinds = [e["type"] for e in first["entities"]]
-        assert kinds.count("expandable_blockquote") == 3
-        assert next(e["url"] for e in first["entities"] if e["type"] == "text_link") == "https://t.me/harbour_news/50"
-        assert first["reply_to_message"]["message_id"] == answer["message_id"]
-        await press(sandbox, first, "▶", OTTO)
-        await press(sandbox, first, "▶", OTTO)
-        last = current(sandbox, first)
-        assert last["text"] == "Sources · page 3 of 3\n\n7. Harbour News · 7 June 2024\nTug 6 is red."
-        assert list(buttons(last)) == ["◀"]
-        assert "Sources" not in buttons(current(sandbox, answer))
-        assert await press(sandbox, answer, pressed, OTTO) == "It is already below."
+async def test_sources_come_page_by_page_with_their_words(sandbox, ask, home, live_bot):
+    answer = await ask(OTTO, FERRY)
+    await many(home)
+    pressed = buttons(await open_more(sandbox, answer, OTTO))["Sources"]
+    await press(sandbox, answer, "Sources", OTTO)
+    (first,) = await sandbox.replies(OTTO)
+    assert first["text"].startswith("Sources · page 1 of 3\n\n1. Harbour News · 1 June 2024\nTug 0 is red.\n\n2. ")
+    kinds = [e["type"] for e in first["entities"]]
+    assert kinds.count("expandable_blockquote") == 3
+    assert next(e["url"] for e in first["entities"] if e["type"] == "text_link") == "https://t.me/harbour_news/50"
+    assert first["reply_to_message"]["message_id"] == answer["message_id"]
+    await press(sandbox, first, "▶", OTTO)
+    await press(sandbox, first, "▶", OTTO)
+    last = current(sandbox, first)
+    assert last["text"] == "Sources · page 3 of 3\n\n7. Harbour News · 7 June 2024\nTug 6 is red."
+    assert list(buttons(last)) == ["◀"]
+    assert "Sources" not in buttons(current(sandbox, answer))
+    assert await press(sandbox, answer, pressed, OTTO) == "It is already below."
 
 
 async def test_sources_are_read_again_at_every_press(sandbox, live, ask, home):
@@ -198,12 +197,11 @@ async def test_sources_are_read_again_at_every_press(sandbox, live, ask, home):
         assert "Harbour" not in why["text"]
 
 
-async def test_without_an_answer_or_a_source_sources_and_links_say_what_to_do(live, ask):
-    async with live():
-        assert (await ask(OTTO, "/sources"))["text"].startswith("You have not asked me anything here yet")
-        assert (await ask(RITA, "/link"))["text"].startswith("Вы здесь ещё ничего не спрашивали")
-        assert list(buttons(await ask(OTTO, NOBODY))) == ["Search the posts", "Ask another way"]
-        assert (await ask(OTTO, "/sources"))["text"].startswith("This answer quotes no post")
+async def test_without_an_answer_or_a_source_sources_and_links_say_what_to_do(ask, live_bot):
+    assert (await ask(OTTO, "/sources"))["text"].startswith("You have not asked me anything here yet")
+    assert (await ask(RITA, "/link"))["text"].startswith("Вы здесь ещё ничего не спрашивали")
+    assert list(buttons(await ask(OTTO, NOBODY))) == ["Search the posts", "Ask another way"]
+    assert (await ask(OTTO, "/sources"))["text"].startswith("This answer quotes no post")
 
 
 async def test_in_a_group_sources_are_those_of_the_group(sandbox, live, ask, home):
@@ -281,21 +279,20 @@ async def test_a_link_asks_a_short_question_for_whoever_opens_it(sandbox, live, 
             assert greeting["text"].startswith("Ask me about your channels"), payload
 
 
-async def test_a_long_question_is_kept_only_when_its_asker_makes_a_link(sandbox, live, ask, home):
+async def test_a_long_question_is_kept_only_when_its_asker_makes_a_link(sandbox, ask, home, live_bot):
     long = "Скажите, пожалуйста, когда же всё-таки открывается запись на осенний курс керамики?"
-    async with live():
-        answer = await ask(RITA, long)
-        assert execute(home, "SELECT * FROM linked_questions") == []
-        ((handle,),) = execute(home, "SELECT handle FROM questions")
-        await press(sandbox, answer, "Ссылка", RITA)
-        (told,) = await sandbox.replies(RITA)
-        payload = told["text"].split("start=")[1]
-        await sandbox.say(OTTO, f"/start {payload}")
-        asked, reply = await sandbox.replies(OTTO, 2)
-        assert long in asked["text"]
-        assert "пятого сентября" in reply["text"]
-        for guess in (f"s{handle}", f"q{handle}", "s1", handle, "s" + payload[1:-1]):
-            assert (await ask(ADMIN, f"/start {guess}"))["text"].startswith("Ask me about your channels")
+    answer = await ask(RITA, long)
+    assert execute(home, "SELECT * FROM linked_questions") == []
+    ((handle,),) = execute(home, "SELECT handle FROM questions")
+    await press(sandbox, answer, "Ссылка", RITA)
+    (told,) = await sandbox.replies(RITA)
+    payload = told["text"].split("start=")[1]
+    await sandbox.say(OTTO, f"/start {payload}")
+    asked, reply = await sandbox.replies(OTTO, 2)
+    assert long in asked["text"]
+    assert "пятого сентября" in reply["text"]
+    for guess in (f"s{handle}", f"q{handle}", "s1", handle, "s" + payload[1:-1]):
+        assert (await ask(ADMIN, f"/start {guess}"))["text"].startswith("Ask me about your channels")
 
 
 def asked_questions(home):
@@ -350,20 +347,19 @@ async def test_no_the_other_one_answers_from_the_next_posts_until_there_is_none(
     assert set(asked_questions(home)) == {FERRY}
 
 
-async def test_an_answer_is_told_again_in_the_other_language_and_its_quotes_stay(sandbox, live, ask, home):
-    async with live():
-        await ask(OTTO, FERRY)
-        told = await say_text(sandbox, OTTO, "по-русски")
-        assert told.startswith("Скорее всего, ответ здесь:\n\nThe ferry to Owl Island leaves at 7:30")
-        assert told.endswith("Цитаты остаются на языке своих постов.")
-        assert "1. Harbour News · 12 марта 2024" in told
-        # a post in that language that was found, too, and says the same figure
-        await sandbox.post(HARBOUR, "Паром на Owl Island (ferry) уходит в 7:30.")
-        await wait_until_idle(sandbox, home)
-        await ask(OTTO, FERRY)
-        assert "здесь:\n\nПаром на Owl Island (ferry)" in await say_text(sandbox, OTTO, "can you say it in Russian?")
-        await ask(OTTO, NOBODY)
-        assert (await say_text(sandbox, OTTO, "на русском")).startswith("Попробуйте слова, какими пишут в постах")
+async def test_an_answer_is_told_again_in_the_other_language_and_its_quotes_stay(sandbox, ask, home, live_bot):
+    await ask(OTTO, FERRY)
+    told = await say_text(sandbox, OTTO, "по-русски")
+    assert told.startswith("Скорее всего, ответ здесь:\n\nThe ferry to Owl Island leaves at 7:30")
+    assert told.endswith("Цитаты остаются на языке своих постов.")
+    assert "1. Harbour News · 12 марта 2024" in told
+    # a post in that language that was found, too, and says the same figure
+    await sandbox.post(HARBOUR, "Паром на Owl Island (ferry) уходит в 7:30.")
+    await wait_until_idle(sandbox, home)
+    await ask(OTTO, FERRY)
+    assert "здесь:\n\nПаром на Owl Island (ferry)" in await say_text(sandbox, OTTO, "can you say it in Russian?")
+    await ask(OTTO, NOBODY)
+    assert (await say_text(sandbox, OTTO, "на русском")).startswith("Попробуйте слова, какими пишут в постах")
 
 
 async def test_a_complaint_is_answered_with_an_apology_and_the_address_that_the_owner_gave(sandbox, live, ask, home):
@@ -386,15 +382,14 @@ async def test_a_complaint_is_answered_with_an_apology_and_the_address_that_the_
     assert asked_questions(home) == [FERRY]
 
 
-async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox, live, ask):
-    async with live():
-        await ask(OTTO, NOBODY)
-        for text in ("more", "tldr", "not that one"):
-            assert (await say_text(sandbox, OTTO, text)).startswith("Try the words that a post would use")
-        nothing = "This answer quotes no post: the posts do not say it outright."
-        assert [await say_text(sandbox, OTTO, text) for text in ("source?", "really?")] == [nothing] * 2
-        await ask(OTTO, "/verify Zeppelins were never painted violet.")
-        assert "counted" not in (await ask(OTTO, "source?"))["text"]
+async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox, ask, live_bot):
+    await ask(OTTO, NOBODY)
+    for text in ("more", "tldr", "not that one"):
+        assert (await say_text(sandbox, OTTO, text)).startswith("Try the words that a post would use")
+    nothing = "This answer quotes no post: the posts do not say it outright."
+    assert [await say_text(sandbox, OTTO, text) for text in ("source?", "really?")] == [nothing] * 2
+    await ask(OTTO, "/verify Zeppelins were never painted violet.")
+    assert "counted" not in (await ask(OTTO, "source?"))["text"]
 
 
 async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brief(
@@ -436,12 +431,11 @@ async def test_a_channel_that_closed_since_is_not_shown(sandbox, live, ask, home
             assert "4417" not in reply and "Crew" not in reply, text
 
 
-async def test_at_most_four_buttons_are_under_an_answer_and_none_under_courtesies(sandbox, live, ask, home):
+async def test_at_most_four_buttons_are_under_an_answer_and_none_under_courtesies(sandbox, ask, home, live_bot):
     most = {FERRY: 4, NOBODY: 4, "hi": 0, "thanks!": 0, "🙂": 0, "bye": 0, "you are stupid": 0, "ok": 0, "/start": 1}
-    async with live():
-        for text, count in most.items():
-            rows = (await ask(OTTO, text)).get("reply_markup", {}).get("inline_keyboard", [])
-            assert sum(map(len, rows)) <= count, text
-            assert len(rows) <= 2, text
-        execute(home, "UPDATE channels SET visibility = 'admins'")
-        assert "reply_markup" not in await ask(OTTO, FERRY)
+    for text, count in most.items():
+        rows = (await ask(OTTO, text)).get("reply_markup", {}).get("inline_keyboard", [])
+        assert sum(map(len, rows)) <= count, text
+        assert len(rows) <= 2, text
+    execute(home, "UPDATE channels SET visibility = 'admins'")
+    assert "reply_markup" not in await ask(OTTO, FERRY)

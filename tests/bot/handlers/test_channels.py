@@ -120,18 +120,17 @@ async def test_a_long_list_with_hostile_titles_is_turned_like_pages_and_fits(san
 # pause
 
 
-async def test_a_paused_channel_is_not_searched_and_loses_nothing(sandbox, live, home):
-    async with live():
-        card = await open_channels(sandbox)
-        assert (await card.press("Harbour News", "Pause"))["text"].startswith("Paused: I no longer search Harbour News")
-        assert "4 posts · paused · for everyone" in card.text
-        assert "7:30" not in (await say(sandbox, OTTO, FERRY))["text"]
-        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
-        assert (await card.press("Members"))["text"] == "Done: Harbour News is for members."
-        assert "paused · for members" in card.text
-        await card.press("Everyone", "Resume")
-        assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
-        assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
+async def test_a_paused_channel_is_not_searched_and_loses_nothing(sandbox, home, live_bot):
+    card = await open_channels(sandbox)
+    assert (await card.press("Harbour News", "Pause"))["text"].startswith("Paused: I no longer search Harbour News")
+    assert "4 posts · paused · for everyone" in card.text
+    assert "7:30" not in (await say(sandbox, OTTO, FERRY))["text"]
+    await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+    assert (await card.press("Members"))["text"] == "Done: Harbour News is for members."
+    assert "paused · for members" in card.text
+    await card.press("Everyone", "Resume")
+    assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
+    assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
 
 
 async def test_an_old_button_does_not_approve_a_channel_that_waits(sandbox, live, home):
@@ -148,25 +147,24 @@ async def test_an_old_button_does_not_approve_a_channel_that_waits(sandbox, live
 # protected and paid posts
 
 
-async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox, live):
+async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox, live_bot):
     protected = {"has_protected_content": True}
     question, words = "What colour is the harbour master's velvet umbrella?", "crimson"
-    async with live():
-        card = await open_channels(sandbox)
-        await card.press("Harbour News")
-        assert not any("protected" in label for label in card.buttons)
-        await sandbox.post(HARBOUR, "The harbour master's velvet umbrella is crimson.", extra=protected)
-        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
-        assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
-        assert words not in (await say(sandbox, ADMIN, question))["text"]
-        await card.press("‹ Back", "Harbour News")
-        assert "without 1 protected or paid post" in card.text
-        assert "I now search the protected" in (await card.press("Search protected and paid posts too"))["text"]
-        assert await found(sandbox, question, words)
-        await card.press("Leave out protected and paid posts")
-        async with asyncio.timeout(10):
-            while words in (await say(sandbox, ADMIN, question))["text"]:
-                pass
+    card = await open_channels(sandbox)
+    await card.press("Harbour News")
+    assert not any("protected" in label for label in card.buttons)
+    await sandbox.post(HARBOUR, "The harbour master's velvet umbrella is crimson.", extra=protected)
+    await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+    assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
+    assert words not in (await say(sandbox, ADMIN, question))["text"]
+    await card.press("‹ Back", "Harbour News")
+    assert "without 1 protected or paid post" in card.text
+    assert "I now search the protected" in (await card.press("Search protected and paid posts too"))["text"]
+    assert await found(sandbox, question, words)
+    await card.press("Leave out protected and paid posts")
+    async with asyncio.timeout(10):
+        while words in (await say(sandbox, ADMIN, question))["text"]:
+            pass
 
 
 # removal
@@ -197,38 +195,36 @@ async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox, li
         assert card.text.startswith("3 channels") and "The safe" not in card.text
 
 
-async def test_a_removed_channel_that_posts_on_waits_for_approval(sandbox, live):
-    async with live():
-        card = await open_channels(sandbox)
-        await card.press("The safe", "Remove…", "Yes, delete all of it")
-        assert await card.says("Removed: The safe.")
-        await sandbox.post(SAFE, "The new combination is nine four four one.")
-        async with asyncio.timeout(10):
-            while "The safe\n1 post · waiting for your approval" not in card.text:
-                await card.send(Press(to="channels").pack())
-        assert "nine four" not in (await say(sandbox, ADMIN, "What is the new combination?"))["text"]
-        await card.press("The safe", "Admins only")
-        assert await found(sandbox, "What is the new combination?", "nine four")
+async def test_a_removed_channel_that_posts_on_waits_for_approval(sandbox, live_bot):
+    card = await open_channels(sandbox)
+    await card.press("The safe", "Remove…", "Yes, delete all of it")
+    assert await card.says("Removed: The safe.")
+    await sandbox.post(SAFE, "The new combination is nine four four one.")
+    async with asyncio.timeout(10):
+        while "The safe\n1 post · waiting for your approval" not in card.text:
+            await card.send(Press(to="channels").pack())
+    assert "nine four" not in (await say(sandbox, ADMIN, "What is the new combination?"))["text"]
+    await card.press("The safe", "Admins only")
+    assert await found(sandbox, "What is the new combination?", "nine four")
 
 
-async def test_the_bot_leaves_a_removed_channel_when_told_to(sandbox, live, home):
+async def test_the_bot_leaves_a_removed_channel_when_told_to(sandbox, home, live_bot):
     world = sandbox.world
-    async with live():
-        card = await open_channels(sandbox)
-        await card.press("The safe")  # the bot sees that it is in
-        await card.press("Remove…", "Yes, delete all of it")
-        assert await card.says("Removed: The safe.")
-        leave = card.buttons["Leave the channel"]
-        forged = leave.rsplit(":", 1)[0] + f":{HARBOUR}"
-        assert "no longer have" in (await card.send(forged))["text"]
-        assert world.room(HARBOUR).member(world.bot.id).inside
-        await sandbox.post(SAFE, "One last word.")
-        await card.send(leave)
-        assert not world.room(SAFE).member(world.bot.id).inside
-        assert card.text.endswith("I have left the channel.")
-        await card.send(leave)  # pressed twice
-        assert card.text.count("I have left the channel.") == 1
-        await wait_until(lambda: gone_for_good(home))
+    card = await open_channels(sandbox)
+    await card.press("The safe")  # the bot sees that it is in
+    await card.press("Remove…", "Yes, delete all of it")
+    assert await card.says("Removed: The safe.")
+    leave = card.buttons["Leave the channel"]
+    forged = leave.rsplit(":", 1)[0] + f":{HARBOUR}"
+    assert "no longer have" in (await card.send(forged))["text"]
+    assert world.room(HARBOUR).member(world.bot.id).inside
+    await sandbox.post(SAFE, "One last word.")
+    await card.send(leave)
+    assert not world.room(SAFE).member(world.bot.id).inside
+    assert card.text.endswith("I have left the channel.")
+    await card.send(leave)  # pressed twice
+    assert card.text.count("I have left the channel.") == 1
+    await wait_until(lambda: gone_for_good(home))
 
 
 # gaps, and what the indexes have not taken in
@@ -282,45 +278,40 @@ async def test_a_topic_of_an_imported_forum_gets_its_title(sandbox, live, home):
         await wait_until(lambda: title() == [(topic, "Ships")])
 
 
-async def test_a_set_is_made_asked_and_removed(sandbox, live):
-    async with live():
-        assert "No sets of channels yet" in await say_text(sandbox, OTTO, "/sets")
-        made = await say_text(sandbox, OTTO, "/sets Town = @harbour_news")
-        assert made == "Saved: Town is Harbour News. Ask like this: in Town: what is new?"
-        assert "Saved: clay is" in await say_text(sandbox, OTTO, "/sets clay = Печь и глина")
-        assert "Saved: port is Harbour News." in await say_text(sandbox, OTTO, "/sets port = harbour")
-        assert await say_text(sandbox, OTTO, "/sets -port") == "Removed: port"
-        assert "• town: Harbour News" in await say_text(sandbox, OTTO, "/sets")
-        assert "7:30" in await say_text(sandbox, OTTO, f"In town: {FERRY}")
-        assert "7:30" in await say_text(sandbox, OTTO, f"town: {FERRY}")
-        assert "7:30" not in await say_text(sandbox, OTTO, f"in clay: {FERRY}")
-        assert "7:30" in await say_text(sandbox, OTTO, FERRY)
-        assert "7:30" not in await say_text(sandbox, OTTO, "/search in clay: ferry")
-        assert "7:30" in await say_text(sandbox, OTTO, "/search in town: ferry")
-        assert await say_text(sandbox, OTTO, "/sets - Clay") == "Removed: Clay"
-        assert (await say_text(sandbox, OTTO, "/sets - clay")).startswith("I have no set with this name: clay")
-        assert "7:30" in await say_text(sandbox, OTTO, f"in clay: {FERRY}")  # no set any more: words like others
-        assert "Town" not in await say_text(sandbox, RITA, "/sets")  # each chat has its own
+async def test_a_set_is_made_asked_and_removed(sandbox, live_bot):
+    assert "No sets of channels yet" in await say_text(sandbox, OTTO, "/sets")
+    made = await say_text(sandbox, OTTO, "/sets Town = @harbour_news")
+    assert made == "Saved: Town is Harbour News. Ask like this: in Town: what is new?"
+    assert "Saved: clay is" in await say_text(sandbox, OTTO, "/sets clay = Печь и глина")
+    assert "Saved: port is Harbour News." in await say_text(sandbox, OTTO, "/sets port = harbour")
+    assert await say_text(sandbox, OTTO, "/sets -port") == "Removed: port"
+    assert "• town: Harbour News" in await say_text(sandbox, OTTO, "/sets")
+    assert "7:30" in await say_text(sandbox, OTTO, f"In town: {FERRY}")
+    assert "7:30" in await say_text(sandbox, OTTO, f"town: {FERRY}")
+    assert "7:30" not in await say_text(sandbox, OTTO, f"in clay: {FERRY}")
+    assert "7:30" in await say_text(sandbox, OTTO, FERRY)
+    assert "7:30" not in await say_text(sandbox, OTTO, "/search in clay: ferry")
+    assert "7:30" in await say_text(sandbox, OTTO, "/search in town: ferry")
+    assert await say_text(sandbox, OTTO, "/sets - Clay") == "Removed: Clay"
+    assert (await say_text(sandbox, OTTO, "/sets - clay")).startswith("I have no set with this name: clay")
+    assert "7:30" in await say_text(sandbox, OTTO, f"in clay: {FERRY}")  # no set any more: words like others
+    assert "Town" not in await say_text(sandbox, RITA, "/sets")  # each chat has its own
 
 
-async def test_a_russian_set_is_named_in_its_case(sandbox, live):
-    async with live():
-        await say(sandbox, RITA, "/sets работа = @pech_i_glina, Harbour News")
-        assert "четвергам" in await say_text(sandbox, RITA, "в работе: когда обжиг?")
+async def test_a_russian_set_is_named_in_its_case(sandbox, live_bot):
+    await say(sandbox, RITA, "/sets работа = @pech_i_glina, Harbour News")
+    assert "четвергам" in await say_text(sandbox, RITA, "в работе: когда обжиг?")
 
 
-async def test_what_cannot_be_a_set_is_said_in_a_sentence(sandbox, live, home):
-    async with live():
-        for wrong in ("work", "work =", "= @harbour_news", f"{'x' * 40} = @harbour_news", "a: b = @harbour_news"):
-            assert (await say_text(sandbox, OTTO, f"/sets {wrong}")).startswith("To make one: /sets work")
-        for unknown in ("@nobody", "Crew only", "The safe"):  # closed to Otto: as if there were none
-            told = await say_text(sandbox, OTTO, f"/sets work = {unknown}")
-            assert told.startswith(f"I read no channel with this name for you: {unknown}")
-        async with open_archive(home) as archive:
-            await change_channel_sets(
-                archive, OTTO, lambda sets: sets.update({f"set {n}": [HARBOUR] for n in range(20)})
-            )
-        assert (await say_text(sandbox, OTTO, "/sets one more = @harbour_news")).startswith("There are 20 sets already")
+async def test_what_cannot_be_a_set_is_said_in_a_sentence(sandbox, home, live_bot):
+    for wrong in ("work", "work =", "= @harbour_news", f"{'x' * 40} = @harbour_news", "a: b = @harbour_news"):
+        assert (await say_text(sandbox, OTTO, f"/sets {wrong}")).startswith("To make one: /sets work")
+    for unknown in ("@nobody", "Crew only", "The safe"):  # closed to Otto: as if there were none
+        told = await say_text(sandbox, OTTO, f"/sets work = {unknown}")
+        assert told.startswith(f"I read no channel with this name for you: {unknown}")
+    async with open_archive(home) as archive:
+        await change_channel_sets(archive, OTTO, lambda sets: sets.update({f"set {n}": [HARBOUR] for n in range(20)}))
+    assert (await say_text(sandbox, OTTO, "/sets one more = @harbour_news")).startswith("There are 20 sets already")
 
 
 async def test_a_set_opens_no_channel(sandbox, live, home):
@@ -348,9 +339,8 @@ async def test_a_groups_sets_are_its_admins(sandbox, live, home):
         assert "7:30" in await say_text(sandbox, RITA, f"/ask@citegram_bot in town: {FERRY}", chat=GROUP)
 
 
-async def test_two_sets_that_are_made_at_once_are_both_kept(sandbox, live, home):
-    async with live():
-        for name in ("one", "two", "three", "four"):
-            await sandbox.say(OTTO, f"/sets {name} = @harbour_news")
-        await sandbox.replies(OTTO, 4)
-        assert (await say_text(sandbox, OTTO, "/sets")).count("•") == 4
+async def test_two_sets_that_are_made_at_once_are_both_kept(sandbox, home, live_bot):
+    for name in ("one", "two", "three", "four"):
+        await sandbox.say(OTTO, f"/sets {name} = @harbour_news")
+    await sandbox.replies(OTTO, 4)
+    assert (await say_text(sandbox, OTTO, "/sets")).count("•") == 4

@@ -115,23 +115,22 @@ async def test_who_may_read_more_gets_it_alone_and_the_group_what_all_may_read(s
     assert not any(DIGITS in str(call) for call in open_calls(sandbox))
 
 
-async def test_shown_to_all_is_only_what_all_may_read_when_it_is_pressed(sandbox, live, say, home):
-    async with live():
-        await say(RITA, f"{ASK} {PADLOCK}")
-        (fuller,) = alone(sandbox, RITA)
-        before = len(visible(sandbox, OTTO))
-        said = await press(sandbox, fuller, "Show to all", RITA)
-        assert said == "Посты этого ответа открыты здесь не всем, поэтому группе я ничего не показал."
-        data = buttons(fuller)["Show to all"]
-        stolen = await sandbox.press(OTTO, GROUP, get_message_key(fuller), data)
-        assert stolen["answer"]["text"] == "This is for the person who asked. Ask me yourself!"
-        await wait_until_idle(sandbox, home)
-        assert len(visible(sandbox, OTTO)) == before
-        await bind(home, CREW)
-        assert await press(sandbox, fuller, "Show to all", RITA) == "Спрашиваю ещё раз, для всей группы."
-        await wait_until_idle(sandbox, home)
-        assert DIGITS in visible(sandbox, OTTO)[-1]["text"]
-        assert "Show to all" not in buttons(current(sandbox, fuller))
+async def test_shown_to_all_is_only_what_all_may_read_when_it_is_pressed(sandbox, say, home, live_bot):
+    await say(RITA, f"{ASK} {PADLOCK}")
+    (fuller,) = alone(sandbox, RITA)
+    before = len(visible(sandbox, OTTO))
+    said = await press(sandbox, fuller, "Show to all", RITA)
+    assert said == "Посты этого ответа открыты здесь не всем, поэтому группе я ничего не показал."
+    data = buttons(fuller)["Show to all"]
+    stolen = await sandbox.press(OTTO, GROUP, get_message_key(fuller), data)
+    assert stolen["answer"]["text"] == "This is for the person who asked. Ask me yourself!"
+    await wait_until_idle(sandbox, home)
+    assert len(visible(sandbox, OTTO)) == before
+    await bind(home, CREW)
+    assert await press(sandbox, fuller, "Show to all", RITA) == "Спрашиваю ещё раз, для всей группы."
+    await wait_until_idle(sandbox, home)
+    assert DIGITS in visible(sandbox, OTTO)[-1]["text"]
+    assert "Show to all" not in buttons(current(sandbox, fuller))
 
 
 async def test_a_group_may_keep_every_answer_to_who_asked(sandbox, with_menu, say, home):
@@ -452,19 +451,18 @@ async def test_a_public_answer_is_not_read_by_what_only_its_asker_was_shown(sand
     assert (False, True) not in kept
 
 
-async def test_a_notice_to_one_member_is_not_taken_for_a_message_that_all_see(sandbox, live, say, home):
+async def test_a_notice_to_one_member_is_not_taken_for_a_message_that_all_see(sandbox, say, home, live_bot):
     """Ids of ephemeral messages count for themselves, and may equal those of messages."""
-    async with live():
-        await say(OTTO, f"{ASK} {FERRY}")
-        (public,) = visible(sandbox, OTTO)
-        async with open_archive(home) as archive:
-            await readers.unbind_channel(archive, GROUP, HARBOUR)
-        set_chat_member(sandbox.world, CREW, RITA, "left")
-        while not alone(sandbox, RITA) or alone(sandbox, RITA)[-1]["ephemeral_message_id"] < public["message_id"]:
-            await say(RITA, f"{ASK} {PADLOCK}")
-        await bind(home, HARBOUR)
-        await say(OTTO, "/sources@citegram_bot", reply_to=public["message_id"])
-        assert "7:30" in alone(sandbox, OTTO)[-1]["text"]
+    await say(OTTO, f"{ASK} {FERRY}")
+    (public,) = visible(sandbox, OTTO)
+    async with open_archive(home) as archive:
+        await readers.unbind_channel(archive, GROUP, HARBOUR)
+    set_chat_member(sandbox.world, CREW, RITA, "left")
+    while not alone(sandbox, RITA) or alone(sandbox, RITA)[-1]["ephemeral_message_id"] < public["message_id"]:
+        await say(RITA, f"{ASK} {PADLOCK}")
+    await bind(home, HARBOUR)
+    await say(OTTO, "/sources@citegram_bot", reply_to=public["message_id"])
+    assert "7:30" in alone(sandbox, OTTO)[-1]["text"]
 
 
 @pytest.mark.parametrize("kind", ["drop", "lost"])

@@ -50,36 +50,34 @@ async def archive(home):
         yield archive
 
 
-async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox, live):
-    async with live():
-        settings = await said(sandbox, OTTO, SETTINGS)
-        assert "This group has no channels yet." in settings["text"]
-        await press(sandbox, settings, "Channels", OTTO)
-        assert list(buttons(current(sandbox, settings))) == ["＋ Harbour News", "＋ Печь и глина", "‹ Back"]
-        assert await press(sandbox, settings, "＋ Harbour News", OTTO) == "Saved."
-        assert "7:30" in (await said(sandbox, RITA, ASK))["text"]
-        await press(sandbox, settings, "‹ Back", OTTO)
-        assert "This group can ask about 1 channel:\n• Harbour News" in current(sandbox, settings)["text"]
-        await press(sandbox, settings, "Channels", OTTO)
-        await press(sandbox, settings, "✓ Harbour News", OTTO)
-        assert (await said(sandbox, RITA, ASK))["text"].startswith("This group has no channels yet")
+async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox, live_bot):
+    settings = await said(sandbox, OTTO, SETTINGS)
+    assert "This group has no channels yet." in settings["text"]
+    await press(sandbox, settings, "Channels", OTTO)
+    assert list(buttons(current(sandbox, settings))) == ["＋ Harbour News", "＋ Печь и глина", "‹ Back"]
+    assert await press(sandbox, settings, "＋ Harbour News", OTTO) == "Saved."
+    assert "7:30" in (await said(sandbox, RITA, ASK))["text"]
+    await press(sandbox, settings, "‹ Back", OTTO)
+    assert "This group can ask about 1 channel:\n• Harbour News" in current(sandbox, settings)["text"]
+    await press(sandbox, settings, "Channels", OTTO)
+    await press(sandbox, settings, "✓ Harbour News", OTTO)
+    assert (await said(sandbox, RITA, ASK))["text"].startswith("This group has no channels yet")
 
 
-async def test_nobody_else_presses_them_and_a_made_up_button_binds_nothing(sandbox, live, archive):
-    async with live():
-        refused = await said(sandbox, RITA, SETTINGS)
-        assert refused["text"].startswith("Это могут только администраторы этой группы")
-        settings = await said(sandbox, OTTO, SETTINGS)
-        for label in buttons(settings):
-            assert "администраторы этой группы" in await press(sandbox, settings, label, RITA)
-        await press(sandbox, settings, "Channels", OTTO)
-        assert "администраторы этой группы" in await press(sandbox, settings, "＋ Harbour News", RITA)
-        assert "Crew only" not in str(current(sandbox, settings))
-        for token in ("AAAAAAAA", *(make_channel_token(archive, chat) for chat in (CREW, SAFE))):
-            answer = await press(sandbox, settings, f"b:group-bind:{token}:0", OTTO)
-            assert answer.startswith("This channel is not available here any")
-        assert await readers.list_bound_channels(archive, GROUP) == frozenset()
-        assert await readers.load_group_rules(archive, GROUP) == GroupRules()
+async def test_nobody_else_presses_them_and_a_made_up_button_binds_nothing(sandbox, archive, live_bot):
+    refused = await said(sandbox, RITA, SETTINGS)
+    assert refused["text"].startswith("Это могут только администраторы этой группы")
+    settings = await said(sandbox, OTTO, SETTINGS)
+    for label in buttons(settings):
+        assert "администраторы этой группы" in await press(sandbox, settings, label, RITA)
+    await press(sandbox, settings, "Channels", OTTO)
+    assert "администраторы этой группы" in await press(sandbox, settings, "＋ Harbour News", RITA)
+    assert "Crew only" not in str(current(sandbox, settings))
+    for token in ("AAAAAAAA", *(make_channel_token(archive, chat) for chat in (CREW, SAFE))):
+        answer = await press(sandbox, settings, f"b:group-bind:{token}:0", OTTO)
+        assert answer.startswith("This channel is not available here any")
+    assert await readers.list_bound_channels(archive, GROUP) == frozenset()
+    assert await readers.load_group_rules(archive, GROUP) == GroupRules()
 
 
 async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox, live, archive):
@@ -116,24 +114,23 @@ async def test_an_anonymous_admin_is_nobody(sandbox, live, archive):
             assert refusal in reply["text"]
 
 
-async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(sandbox, live, home):
-    async with live():
-        listed = await say(sandbox, ADMIN, "/channels")
+async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(sandbox, home, live_bot):
+    listed = await say(sandbox, ADMIN, "/channels")
 
-        async def card(*labels):
-            for label in labels:
-                data = buttons(sandbox.world.room(ADMIN).messages[listed["message_id"]])[label]
-                await sandbox.press(ADMIN, ADMIN, listed["message_id"], data)
+    async def card(*labels):
+        for label in labels:
+            data = buttons(sandbox.world.room(ADMIN).messages[listed["message_id"]])[label]
+            await sandbox.press(ADMIN, ADMIN, listed["message_id"], data)
 
-        await card("Crew only", "Let groups choose it")
-        settings = await said(sandbox, OTTO, SETTINGS)
-        await press(sandbox, settings, "Channels", OTTO)
-        await press(sandbox, settings, "＋ Crew only", OTTO)
-        padlock = "/ask@citegram_bot which digits open the boathouse padlock?"
-        assert "4417" in (await said(sandbox, RITA, padlock))["text"]
-        await card("Do not let groups choose it")
-        assert "4417" not in (await said(sandbox, RITA, padlock))["text"]
-        assert "Crew only" not in (await said(sandbox, OTTO, SETTINGS))["text"]
+    await card("Crew only", "Let groups choose it")
+    settings = await said(sandbox, OTTO, SETTINGS)
+    await press(sandbox, settings, "Channels", OTTO)
+    await press(sandbox, settings, "＋ Crew only", OTTO)
+    padlock = "/ask@citegram_bot which digits open the boathouse padlock?"
+    assert "4417" in (await said(sandbox, RITA, padlock))["text"]
+    await card("Do not let groups choose it")
+    assert "4417" not in (await said(sandbox, RITA, padlock))["text"]
+    assert "Crew only" not in (await said(sandbox, OTTO, SETTINGS))["text"]
 
 
 async def test_what_a_group_bound_ends_when_the_channel_is_closed(archive):
@@ -193,23 +190,22 @@ async def test_the_group_has_one_language_where_it_wants_one(sandbox, live, home
     assert "I read 2 channels for you" in private["text"]
 
 
-async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox, live):
+async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox, live_bot):
     none = "This group has no channels yet. Its"
-    async with live():
-        assert (await told(sandbox, OTTO, ASK)).startswith(none)
-        refused = await told(sandbox, OTTO, "/bind@citegram_bot @harbour_news")
-        assert refused.startswith("Only this bot's admins can do this.")
-        assert (await told(sandbox, OTTO, ASK)).startswith(none)
-        bound = await told(sandbox, ADMIN, "/bind@citegram_bot @Harbour_News")
-        assert bound == "Done: everyone in this group can now ask about Harbour News."
-        refused = await told(sandbox, OTTO, "/unbind@citegram_bot @harbour_news")
-        assert refused.startswith("Only this bot's admins can do this.")
-        assert "7:30" in await told(sandbox, OTTO, ASK)
-        listed = await told(sandbox, ADMIN, "/bind@citegram_bot")
-        assert "This group can ask about 1 channel:\n• Harbour News\n" in listed
-        unbound = await told(sandbox, ADMIN, "/unbind@citegram_bot Harbour News")
-        assert unbound.startswith("Done: this group can no longer")
-        assert (await told(sandbox, OTTO, ASK)).startswith(none)
+    assert (await told(sandbox, OTTO, ASK)).startswith(none)
+    refused = await told(sandbox, OTTO, "/bind@citegram_bot @harbour_news")
+    assert refused.startswith("Only this bot's admins can do this.")
+    assert (await told(sandbox, OTTO, ASK)).startswith(none)
+    bound = await told(sandbox, ADMIN, "/bind@citegram_bot @Harbour_News")
+    assert bound == "Done: everyone in this group can now ask about Harbour News."
+    refused = await told(sandbox, OTTO, "/unbind@citegram_bot @harbour_news")
+    assert refused.startswith("Only this bot's admins can do this.")
+    assert "7:30" in await told(sandbox, OTTO, ASK)
+    listed = await told(sandbox, ADMIN, "/bind@citegram_bot")
+    assert "This group can ask about 1 channel:\n• Harbour News\n" in listed
+    unbound = await told(sandbox, ADMIN, "/unbind@citegram_bot Harbour News")
+    assert unbound.startswith("Done: this group can no longer")
+    assert (await told(sandbox, OTTO, ASK)).startswith(none)
 
 
 async def test_what_cannot_be_bound_is_said(sandbox, live, home):
@@ -291,23 +287,22 @@ def recipes_of(home):
     return [recipe for (recipe,) in execute(home, sql)]
 
 
-async def test_a_reader_chooses_and_the_next_question_is_answered_so(sandbox, live, home, ask):
-    async with live():
-        asked = await say(sandbox, OTTO, "/mode")
-        assert asked["text"].startswith("How I answer here: I choose")
-        assert list(buttons(asked)) == ["✓ I choose", "Quick", "Thorough", "Footnotes and tables"]
-        await pressed(sandbox, OTTO, asked, "Thorough", "✓ Thorough")
-        assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
-        assert (await say(sandbox, OTTO, "/mode quick"))["text"].startswith("How I answer here: Quick")
-        assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
-        assert recipes_of(home) == ["agent", "direct"]
-        assert (await say(sandbox, RITA, "/mode Тщательно"))["text"].startswith("Как я отвечаю здесь: Тщательно")
-        for unknown in ("oracle", "council", "careful"):
-            told = await say(sandbox, OTTO, f"/mode {unknown}")
-            assert told["text"].endswith("one of these: auto, quick, thorough")
-        told = await say(sandbox, RITA, "/mode оракул")
-        assert told["text"].endswith("одно из слов: авто, быстро, тщательно")
-        assert (await say(sandbox, RITA, "/mode быстро"))["text"].startswith("Как я отвечаю здесь: Быстро")
+async def test_a_reader_chooses_and_the_next_question_is_answered_so(sandbox, home, ask, live_bot):
+    asked = await say(sandbox, OTTO, "/mode")
+    assert asked["text"].startswith("How I answer here: I choose")
+    assert list(buttons(asked)) == ["✓ I choose", "Quick", "Thorough", "Footnotes and tables"]
+    await pressed(sandbox, OTTO, asked, "Thorough", "✓ Thorough")
+    assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
+    assert (await say(sandbox, OTTO, "/mode quick"))["text"].startswith("How I answer here: Quick")
+    assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
+    assert recipes_of(home) == ["agent", "direct"]
+    assert (await say(sandbox, RITA, "/mode Тщательно"))["text"].startswith("Как я отвечаю здесь: Тщательно")
+    for unknown in ("oracle", "council", "careful"):
+        told = await say(sandbox, OTTO, f"/mode {unknown}")
+        assert told["text"].endswith("one of these: auto, quick, thorough")
+    told = await say(sandbox, RITA, "/mode оракул")
+    assert told["text"].endswith("одно из слов: авто, быстро, тщательно")
+    assert (await say(sandbox, RITA, "/mode быстро"))["text"].startswith("Как я отвечаю здесь: Быстро")
 
 
 async def test_in_a_group_its_admins_choose(sandbox, live):
@@ -355,15 +350,14 @@ async def test_recipes_by_name_are_for_admins_and_a_pinned_one_stays(sandbox, li
         assert "Council" not in buttons(current(sandbox, kept))
 
 
-async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox, live, home, ask):
-    async with live():
-        await say(sandbox, OTTO, "/mode thorough")
-        asked = await say(sandbox, ADMIN, "/mode")
-        await pressed(sandbox, ADMIN, asked, "Switch off for everyone: Thorough", "Switch on for everyone: Thorough")
-        assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
-        assert recipes_of(home) == ["direct"]
-        assert "This is switched off at the moment" in (await say(sandbox, OTTO, "/mode"))["text"]
-        await pressed(sandbox, ADMIN, asked, "Switch on for everyone: Thorough", "Switch off for everyone: Thorough")
+async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox, home, ask, live_bot):
+    await say(sandbox, OTTO, "/mode thorough")
+    asked = await say(sandbox, ADMIN, "/mode")
+    await pressed(sandbox, ADMIN, asked, "Switch off for everyone: Thorough", "Switch on for everyone: Thorough")
+    assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
+    assert recipes_of(home) == ["direct"]
+    assert "This is switched off at the moment" in (await say(sandbox, OTTO, "/mode"))["text"]
+    await pressed(sandbox, ADMIN, asked, "Switch on for everyone: Thorough", "Switch off for everyone: Thorough")
 
 
 async def test_two_settings_that_are_changed_at_once_are_both_kept(sandbox, live, home):

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -19,7 +18,6 @@ from driver import (
     RITA,
     Shown,
     load_channel,
-    open_archive,
     query_archive,
     say,
     wait_until,
@@ -29,9 +27,6 @@ from bot import imports
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
 from bot.sandbox.state import UploadedFile
-from ingest.exports import import_export
-from ingest.json_export import ImportOptions
-from rag_core.errors import ImportRefused
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Visibility
 
@@ -78,25 +73,24 @@ def quick(monkeypatch):
     child_that(monkeypatch, f"print({end!r})")
 
 
-async def test_an_export_is_imported_found_and_opened(sandbox, live, home):
-    async with live():
-        telling = await sent(sandbox, export())
-        assert "Stop" in telling.buttons and "result.json" in telling.text
-        report = await telling.end()
-        assert report.startswith("result.json is imported.\n\nBakery\nNew: 3 · edited: 0 · unchanged: 0 · left out: 0")
-        (asked,) = await sandbox.replies(ADMIN)
-        who = Shown(sandbox, asked)
-        assert who.text == "So far only admins can ask about Bakery. Who else may?"
-        assert "six in the morning" not in (await say(sandbox, OTTO, ROLLS))["text"]
-        assert "six in the morning" in (await say(sandbox, ADMIN, ROLLS))["text"]
-        await sandbox.press(ADMIN, *who.place, who.buttons["Everyone"])
-        assert "six in the morning" in (await say(sandbox, OTTO, ROLLS))["text"]
-        again = await (await sent(sandbox, export())).end()
-        assert "New: 0 · edited: 0 · unchanged: 3" in again
-        assert nothing_left(home)
-        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith(
-            "Just write your question. I look for the answer"
-        )  # and nothing is asked again
+async def test_an_export_is_imported_found_and_opened(sandbox, home, live_bot):
+    telling = await sent(sandbox, export())
+    assert "Stop" in telling.buttons and "result.json" in telling.text
+    report = await telling.end()
+    assert report.startswith("result.json is imported.\n\nBakery\nNew: 3 · edited: 0 · unchanged: 0 · left out: 0")
+    (asked,) = await sandbox.replies(ADMIN)
+    who = Shown(sandbox, asked)
+    assert who.text == "So far only admins can ask about Bakery. Who else may?"
+    assert "six in the morning" not in (await say(sandbox, OTTO, ROLLS))["text"]
+    assert "six in the morning" in (await say(sandbox, ADMIN, ROLLS))["text"]
+    await sandbox.press(ADMIN, *who.place, who.buttons["Everyone"])
+    assert "six in the morning" in (await say(sandbox, OTTO, ROLLS))["text"]
+    again = await (await sent(sandbox, export())).end()
+    assert "New: 0 · edited: 0 · unchanged: 3" in again
+    assert nothing_left(home)
+    assert (await say(sandbox, ADMIN, "/help"))["text"].startswith(
+        "Just write your question. I look for the answer"
+    )  # and nothing is asked again
 
 
 async def test_many_new_channels_are_one_sentence_in_russian_as_well(sandbox, live, home):
@@ -111,15 +105,14 @@ async def test_many_new_channels_are_one_sentence_in_russian_as_well(sandbox, li
     assert nothing_left(home)
 
 
-async def test_a_document_without_a_word_is_told_how_and_imported_by_a_reply(sandbox, live, home, quick):
-    async with live():
-        how = await sent(sandbox, export(), caption="")
-        assert how.text.startswith("Send me a channel's export as a document")
-        document = await sandbox.send_file(ADMIN, "notes.bin", export())
-        await sandbox.replies(ADMIN)  # not a question, and not called an export
-        assert await kept(home) == 0
-        reply = await say(sandbox, ADMIN, "/import", reply_to=document["message_id"])
-        assert "New: 3" in await Shown(sandbox, reply).end()
+async def test_a_document_without_a_word_is_told_how_and_imported_by_a_reply(sandbox, home, quick, live_bot):
+    how = await sent(sandbox, export(), caption="")
+    assert how.text.startswith("Send me a channel's export as a document")
+    document = await sandbox.send_file(ADMIN, "notes.bin", export())
+    await sandbox.replies(ADMIN)  # not a question, and not called an export
+    assert await kept(home) == 0
+    reply = await say(sandbox, ADMIN, "/import", reply_to=document["message_id"])
+    assert "New: 3" in await Shown(sandbox, reply).end()
 
 
 async def test_without_a_document_it_says_how(sandbox, live):
@@ -285,13 +278,12 @@ LIMITS = {
 }
 
 
-async def test_a_child_that_ends_badly_is_a_sentence(sandbox, live, home, monkeypatch):
-    async with live():
-        for how, (code, said) in LIMITS.items():
-            child_that(monkeypatch, code)
-            monkeypatch.setattr(imports, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
-            assert said in await (await sent(sandbox, export())).end(), how
-            assert nothing_left(home)
+async def test_a_child_that_ends_badly_is_a_sentence(sandbox, home, monkeypatch, live_bot):
+    for how, (code, said) in LIMITS.items():
+        child_that(monkeypatch, code)
+        monkeypatch.setattr(imports, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
+        assert said in await (await sent(sandbox, export())).end(), how
+        assert nothing_left(home)
 
 
 async def test_a_confined_process_has_little_memory(tmp_path):
@@ -376,83 +368,6 @@ async def test_a_local_server_gives_a_path_on_its_disk(sandbox, live, home, tmp_
             said = await (await sent(sandbox, export())).end()
             assert said.startswith("My Bot API server keeps result.json where I cannot read it")
     assert nothing_left(home)
-
-
-CHAT = b'{"name": "Bakery", "type": "private_channel", "id": 77, "messages": [%s]}'
-EXPORT = CHAT % b'{"id": 1, "type": "message", "date_unixtime": "1700000000", "text": "Rolls at six."}'
-HEAD = CHAT.partition(b"%s")[0] + b'{"id": 1, "type": "message", '
-
-# through the bot
-
-DOCUMENTS = {
-    "a zip": (b"PK\x03\x04", "канал.zip — это zip: распакуйте его"),
-    "garbage": (b"\x89PNG\r\n\x1a\n" * 100, "канал.zip — не JSON"),
-    "deep": (HEAD + b'"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", "В канал.zip слишком глубокая вложенность"),
-    "half": (EXPORT[:-30], "канал.zip обрывается на середине"),
-}  # fmt: skip
-
-
-async def ended(sandbox, message_id):
-    """What the message of an import says when the import is over."""
-    room = sandbox.world.room(RITA).messages
-    assert await sandbox.until(lambda: "reply_markup" not in room[message_id], 60)
-    return str(room[message_id]["text"])
-
-
-async def test_the_bot_says_no_in_russian_and_goes_on(sandbox, live, home):
-    async with live(admins=(RITA,)):
-        for raw, said in DOCUMENTS.values():
-            await sandbox.send_file(RITA, "канал.zip", raw, "/import")
-            (telling,) = await sandbox.replies(RITA)
-            assert (await ended(sandbox, telling["message_id"])).startswith(said)
-            assert not (home / "incoming").exists()
-        answer = await say(sandbox, RITA, "когда открывается запись на осенний курс керамики?")
-    assert "пятого сентября" in answer["text"]
-
-
-# every refusal and every note has words of its own
-
-WRONG = {
-    "not JSON": b"\x89PNG", "empty": b"", "cut": EXPORT[:40], "no export": b'{"a": 1}', "list": b"[1]",
-    "zip": b"PK\x03\x04",
-    "nameless": b'{"name": "x", "type": "public_channel", "messages": []}',
-    "private": CHAT.replace(b"private_channel", b"personal_chat") % b"",
-    "tdl": b'{"id": 5, "messages": [{"id": 1, "type": "message", "file": ""}]}',
-    "deep": HEAD + b'"text": ' + b"[" * 1000, "page": b"<!DOCTYPE html><html></html>",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", WRONG)
-async def test_every_refusal_has_words_for_a_chat(tmp_path, home, what):
-    file = tmp_path / "result.json"
-    file.write_bytes(WRONG[what])
-    async with open_archive(home) as archive:
-        with pytest.raises(ImportRefused) as caught:
-            await import_export(archive, file, ImportOptions())
-    assert caught.value.code, caught.value.reason
-    for lang in ("ru", "en"):
-        said = get_translator(lang)(caught.value.code, file=file.name)
-        assert file.name in said and "--" not in said
-
-
-async def test_every_note_has_words_for_a_chat(tmp_path, home, make_post):
-    entries = [b'{"id": %d, "type": "message", "date_unixtime": "1700000000", "text": "x"}' % n for n in (1, 2, -5)]
-    entries += [b'{"id": 3, "type": "message"}', b"5", b'{"id": -999999999, "type": "message"}']
-    public = CHAT.replace(b"private_channel", b"public_channel") % b",".join(entries)
-    empty = CHAT.replace(b"77", b"78") % b""
-    private = CHAT.replace(b"private_channel", b"personal_chat") % b""
-    nameless = CHAT.replace(b'"id": 77, ', b"") % b""
-    full = b'{"about": "", "chats": {"about": "", "list": [%s]}}' % b",".join((public, empty, private, nameless))
-    (tmp_path / "result.json").write_bytes(full)
-    async with open_archive(home) as archive:
-        await channels.save_channel(archive, Channel(-10077, "Bakery"))
-        await posts.save_posts(archive, [make_post(n, "old", chat=-10077) for n in range(1, 100)], source="test")
-        report = await import_export(archive, tmp_path / "result.json", ImportOptions())
-    assert len(report.notes) >= 4
-    for note in report.notes:
-        said = translate_note(note.code, note.parameters, get_translator("ru"))
-        assert re.search("[а-я]", said), note
-        assert said.startswith(("Bakery: ", "Пропущен"))
 
 
 def test_a_note_is_one_short_line():

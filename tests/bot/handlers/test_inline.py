@@ -41,35 +41,33 @@ async def offer(sandbox, who, text):
     return answer
 
 
-async def test_articles_quote_public_posts_with_their_links(sandbox, live):
-    async with live():
-        answer = await offer(sandbox, OTTO, FERRY)
-        first = answer["results"][0]
-        assert first["type"] == "article"
-        content = first["input_message_content"]
-        assert content["text"].startswith("The ferry to Owl Island leaves at 7:30")
-        assert any(one.get("url") == "https://t.me/harbour_news/10" for one in content["entities"])
-        assert answer["button"]["text"] == "Ask me in our chat for a whole answer"
-        # the button opens the chat, where the question is asked at once
-        assert FERRY in await say_text(sandbox, OTTO, f"/start {answer['button']['start_parameter']}")
-        assert "Напишите вопрос" in (await offer(sandbox, RITA, " "))["button"]["text"]
+async def test_articles_quote_public_posts_with_their_links(sandbox, live_bot):
+    answer = await offer(sandbox, OTTO, FERRY)
+    first = answer["results"][0]
+    assert first["type"] == "article"
+    content = first["input_message_content"]
+    assert content["text"].startswith("The ferry to Owl Island leaves at 7:30")
+    assert any(one.get("url") == "https://t.me/harbour_news/10" for one in content["entities"])
+    assert answer["button"]["text"] == "Ask me in our chat for a whole answer"
+    # the button opens the chat, where the question is asked at once
+    assert FERRY in await say_text(sandbox, OTTO, f"/start {answer['button']['start_parameter']}")
+    assert "Напишите вопрос" in (await offer(sandbox, RITA, " "))["button"]["text"]
 
 
-async def test_closed_channels_answer_as_if_they_did_not_exist(sandbox, live):
+async def test_closed_channels_answer_as_if_they_did_not_exist(sandbox, live_bot):
     """Not even for those who may read them: others read the chat into which the article goes."""
-    async with live():
-        for asked, nobody, secret in (
-            ("What opens the boathouse padlock?", "What opens the kelp zorblax?", "4417"),
-            (
-                "Where did the treasurer hide the silver trophy?",
-                "Where did the treasurer hide the silver zorblax?",
-                "staircase",
-            ),
-        ):
-            assert secret in await say_text(sandbox, ADMIN, asked)
-            answers = [await offer(sandbox, who, text) for who in (ADMIN, OTTO) for text in (asked, nobody)]
-            assert secret not in repr(answers)
-            assert all(answer["results"] == answers[0]["results"] for answer in answers)
+    for asked, nobody, secret in (
+        ("What opens the boathouse padlock?", "What opens the kelp zorblax?", "4417"),
+        (
+            "Where did the treasurer hide the silver trophy?",
+            "Where did the treasurer hide the silver zorblax?",
+            "staircase",
+        ),
+    ):
+        assert secret in await say_text(sandbox, ADMIN, asked)
+        answers = [await offer(sandbox, who, text) for who in (ADMIN, OTTO) for text in (asked, nobody)]
+        assert secret not in repr(answers)
+        assert all(answer["results"] == answers[0]["results"] for answer in answers)
 
 
 async def test_what_is_typed_is_neither_stored_nor_logged(sandbox, live, home, caplog):

@@ -51,28 +51,27 @@ async def confirmed(sandbox, ask, text, **more):
     return sandbox.world.room(ADMIN).messages[asked["message_id"]], told["answer"]["text"]
 
 
-async def test_what_an_admin_deletes_is_in_no_answer_from_that_moment_on(sandbox, live, ask):
-    async with live():
-        kept = await ask(ADMIN, "/delete https://t.me/harbour_news/10")
-        assert kept["text"] == (
-            "Take this post out of all answers? The channel itself stays as it is.\n\n"
-            f"1. Harbour News · 12 March 2024\n{FERRY_POST}"
-        )
-        told = await sandbox.press(ADMIN, ADMIN, kept["message_id"], data(kept)[1])
-        assert told["answer"]["text"] == "Nothing was deleted."
-        for reader, question, found, link, said in (
-            (OTTO, FERRY, "7:30", "https://t.me/harbour_news/10", "Harbour News · 12 March 2024 — this post is gone"),
-            (RITA, COURSE, "пятого", "t.me/c/1000002/10", "Печь и глина · 12 марта 2024 — этого поста больше нет"),
-        ):
-            first = await ask(reader, question)
-            assert found in first["text"]
-            question_back, toast = await confirmed(sandbox, ask, f"/delete {link}")
-            assert toast.startswith("Done: I no longer use this post. It comes back only")
-            assert question_back["text"].endswith(toast)
-            assert "reply_markup" not in question_back
-            assert found not in (await ask(reader, question))["text"]
-            why = (await ask(reader, "/why", reply_to=first["message_id"]))["text"]
-            assert f"1. {said}" in why and found not in why
+async def test_what_an_admin_deletes_is_in_no_answer_from_that_moment_on(sandbox, ask, live_bot):
+    kept = await ask(ADMIN, "/delete https://t.me/harbour_news/10")
+    assert kept["text"] == (
+        "Take this post out of all answers? The channel itself stays as it is.\n\n"
+        f"1. Harbour News · 12 March 2024\n{FERRY_POST}"
+    )
+    told = await sandbox.press(ADMIN, ADMIN, kept["message_id"], data(kept)[1])
+    assert told["answer"]["text"] == "Nothing was deleted."
+    for reader, question, found, link, said in (
+        (OTTO, FERRY, "7:30", "https://t.me/harbour_news/10", "Harbour News · 12 March 2024 — this post is gone"),
+        (RITA, COURSE, "пятого", "t.me/c/1000002/10", "Печь и глина · 12 марта 2024 — этого поста больше нет"),
+    ):
+        first = await ask(reader, question)
+        assert found in first["text"]
+        question_back, toast = await confirmed(sandbox, ask, f"/delete {link}")
+        assert toast.startswith("Done: I no longer use this post. It comes back only")
+        assert question_back["text"].endswith(toast)
+        assert "reply_markup" not in question_back
+        assert found not in (await ask(reader, question))["text"]
+        why = (await ask(reader, "/why", reply_to=first["message_id"]))["text"]
+        assert f"1. {said}" in why and found not in why
 
 
 async def test_several_links_go_at_once_and_unknown_ones_are_named(sandbox, live, ask, archive):

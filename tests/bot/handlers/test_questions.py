@@ -51,20 +51,19 @@ async def test_a_command_in_private_is_not_quoted_back_and_one_in_a_group_is(san
         assert "reply_to_message" in await say(sandbox, OTTO, "/new@citegram_bot", GROUP)
 
 
-async def test_what_cannot_be_asked_or_is_not_in_the_posts_gets_one_sentence(sandbox, live):
-    async with live():
-        for reader, text, said in (
-            (OTTO, "/ask", "Write the question after the command, for example: /ask how much is membership?"),
-            (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask сколько стоит проезд на автобусе?"),
-            (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,} characters, and I can take 1,000."),
-            (RITA, "почему " * 200, "В вопросе может быть 1\u00a0000 знаков, а здесь их 1\u00a0399."),
-            (OTTO, "/frobnicate now", "I do not know this command. See what I can do: /help"),
-            (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),
-            (OTTO, "Who won the chess tournament in Buenos Aires?", "I found nothing about this in the channels"),
-            (RITA, "Кто выиграл шахматный турнир в Аргентине?", "В каналах, которые вам открыты, об этом"),
-        ):
-            assert (await say(sandbox, reader, text))["text"].startswith(said), text
-        assert "7:30" in await say_text(sandbox, OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))  # the longest
+async def test_what_cannot_be_asked_or_is_not_in_the_posts_gets_one_sentence(sandbox, live_bot):
+    for reader, text, said in (
+        (OTTO, "/ask", "Write the question after the command, for example: /ask how much is membership?"),
+        (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask сколько стоит проезд на автобусе?"),
+        (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,} characters, and I can take 1,000."),
+        (RITA, "почему " * 200, "В вопросе может быть 1\u00a0000 знаков, а здесь их 1\u00a0399."),
+        (OTTO, "/frobnicate now", "I do not know this command. See what I can do: /help"),
+        (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),
+        (OTTO, "Who won the chess tournament in Buenos Aires?", "I found nothing about this in the channels"),
+        (RITA, "Кто выиграл шахматный турнир в Аргентине?", "В каналах, которые вам открыты, об этом"),
+    ):
+        assert (await say(sandbox, reader, text))["text"].startswith(said), text
+    assert "7:30" in await say_text(sandbox, OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))  # the longest
 
 
 async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox, live):
@@ -76,16 +75,15 @@ async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox, live):
     assert "7:30" in bare["text"] + asked["text"]
 
 
-async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox, live, ask):
-    async with live():
-        assert "7:30" in (await ask(OTTO, FERRY))["text"]
-        follow_up = (await ask(OTTO, WHY))["text"]
-        assert "7:30" in follow_up
-        assert "You mean" not in follow_up  # put together for the search: no sentence
-        other = (await ask(OTTO, "and to Gull Rock?"))["text"]
-        assert other.startswith("You mean: When does the ferry to Gull Rock leave?")
-        assert await say_text(sandbox, OTTO, "/new") == "New conversation. I have forgotten the earlier questions."
-        assert "7:30" not in (await ask(OTTO, WHY))["text"]
+async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox, ask, live_bot):
+    assert "7:30" in (await ask(OTTO, FERRY))["text"]
+    follow_up = (await ask(OTTO, WHY))["text"]
+    assert "7:30" in follow_up
+    assert "You mean" not in follow_up  # put together for the search: no sentence
+    other = (await ask(OTTO, "and to Gull Rock?"))["text"]
+    assert other.startswith("You mean: When does the ferry to Gull Rock leave?")
+    assert await say_text(sandbox, OTTO, "/new") == "New conversation. I have forgotten the earlier questions."
+    assert "7:30" not in (await ask(OTTO, WHY))["text"]
 
 
 async def test_a_talk_can_be_off_and_on_in_a_group_as_its_admins_say(sandbox, live, ask):
@@ -101,15 +99,14 @@ async def test_a_talk_can_be_off_and_on_in_a_group_as_its_admins_say(sandbox, li
         assert "не помню" in await say_text(sandbox, RITA, "/new@citegram_bot off", GROUP)
 
 
-async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(sandbox, live, ask):
-    async with live():
-        await ask(OTTO, FERRY)
-        assert "7:30" in (await ask(OTTO, WHY))["text"]
-        await ask(RITA, "When is fresh mackerel sold on the quay?")
-        assert "7:30" not in (await ask(RITA, WHY))["text"]
-        # and an answer out of memory is followed up as well
-        assert "7:30" in (await ask(RITA, FERRY))["text"]
-        assert "7:30" in (await ask(RITA, WHY))["text"]
+async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(sandbox, ask, live_bot):
+    await ask(OTTO, FERRY)
+    assert "7:30" in (await ask(OTTO, WHY))["text"]
+    await ask(RITA, "When is fresh mackerel sold on the quay?")
+    assert "7:30" not in (await ask(RITA, WHY))["text"]
+    # and an answer out of memory is followed up as well
+    assert "7:30" in (await ask(RITA, FERRY))["text"]
+    assert "7:30" in (await ask(RITA, WHY))["text"]
 
 
 async def test_small_talk_is_answered_in_its_language_and_not_kept(sandbox, live, home):

@@ -70,15 +70,14 @@ async def test_a_reader_searches_and_turns_the_pages(sandbox, live, home):
     assert len(sandbox.world.sent[OTTO]) == 1
 
 
-async def test_what_cannot_be_searched_is_one_sentence(sandbox, live):
-    async with live():
-        for said, told in (
-            ("/search", "Write what to look for after the command, for example: /search library in October"),
-            ("/search the of", "These words are too common. Add one that says what the posts are about."),
-            (f"/search {'x' * 1001}", "That is too long: 1,001 characters, and I can take 1,000. Please shorten it."),
-            ("/search zeppelin", "I found no such posts. Try fewer words, or other ones."),
-        ):
-            assert (await say(sandbox, OTTO, said))["text"] == told
+async def test_what_cannot_be_searched_is_one_sentence(sandbox, live_bot):
+    for said, told in (
+        ("/search", "Write what to look for after the command, for example: /search library in October"),
+        ("/search the of", "These words are too common. Add one that says what the posts are about."),
+        (f"/search {'x' * 1001}", "That is too long: 1,001 characters, and I can take 1,000. Please shorten it."),
+        ("/search zeppelin", "I found no such posts. Try fewer words, or other ones."),
+    ):
+        assert (await say(sandbox, OTTO, said))["text"] == told
 
 
 async def test_in_a_group_only_whoever_searched_turns_the_pages(sandbox, live, home):
@@ -235,17 +234,16 @@ async def filled_harbour(home):
     await save(home, *posts)
 
 
-async def test_a_channel_is_described_by_names_subjects_and_dates(sandbox, live, filled_harbour):
-    async with live():
-        reply = await say(sandbox, OTTO, "/about @harbour_news")
-        text = reply["text"]
-        assert text.startswith("Harbour News\n\n16 posts since 12 March 2024, the last on 12 May 2024\nAbout 3 a week")
-        assert "Marta Kovacs (6)" in text
-        assert "tanker (9)" in text
-        assert any(one.get("url") == "https://t.me/harbour_news" for one in reply["entities"])
-        assert await say_text(sandbox, OTTO, "/about t.me/harbour_news") == text
-        assert await say_text(sandbox, OTTO, "/about harbour") == text
-        assert "12 мая" in await say_text(sandbox, RITA, "/about @harbour_news")
+async def test_a_channel_is_described_by_names_subjects_and_dates(sandbox, filled_harbour, live_bot):
+    reply = await say(sandbox, OTTO, "/about @harbour_news")
+    text = reply["text"]
+    assert text.startswith("Harbour News\n\n16 posts since 12 March 2024, the last on 12 May 2024\nAbout 3 a week")
+    assert "Marta Kovacs (6)" in text
+    assert "tanker (9)" in text
+    assert any(one.get("url") == "https://t.me/harbour_news" for one in reply["entities"])
+    assert await say_text(sandbox, OTTO, "/about t.me/harbour_news") == text
+    assert await say_text(sandbox, OTTO, "/about harbour") == text
+    assert "12 мая" in await say_text(sandbox, RITA, "/about @harbour_news")
 
 
 @pytest.mark.parametrize("change", ["deleted_at = 1", "text = 'Nothing.'"])
@@ -259,9 +257,8 @@ async def test_names_of_posts_that_are_gone_before_it_arrives_are_not_told(sandb
     assert reply["text"].startswith("I did not send this answer: a post behind it was changed, deleted or closed")
 
 
-async def test_a_closed_channel_answers_as_one_that_does_not_exist(sandbox, live):
-    async with live():
-        nobody = await say_text(sandbox, OTTO, "/about Nowhere")
-        assert [await say_text(sandbox, OTTO, f"/about {said}") for said in ("Crew only", "The safe")] == [nobody] * 2
-        assert (await say_text(sandbox, ADMIN, "/about Crew only")).startswith("Crew only")
-        assert "/about @channel" in await say_text(sandbox, OTTO, "/about")
+async def test_a_closed_channel_answers_as_one_that_does_not_exist(sandbox, live_bot):
+    nobody = await say_text(sandbox, OTTO, "/about Nowhere")
+    assert [await say_text(sandbox, OTTO, f"/about {said}") for said in ("Crew only", "The safe")] == [nobody] * 2
+    assert (await say_text(sandbox, ADMIN, "/about Crew only")).startswith("Crew only")
+    assert "/about @channel" in await say_text(sandbox, OTTO, "/about")

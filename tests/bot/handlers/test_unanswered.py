@@ -15,28 +15,27 @@ ALIKE = "the zeppelin flies when, to the Montevideo museum ferry"
 ALONE = "Who keeps the purple walrus of Valparaiso?"
 
 
-async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(sandbox, live, ask):
-    async with live():
-        assert await say_text(sandbox, ADMIN, "/unanswered") == "No question is without an answer."
-        await ask(OTTO, ZEPPELIN)
-        await ask(OTTO, ZEPPELIN)
-        assert await say_text(sandbox, ADMIN, "/unanswered") == (
-            "1 question had no answer. About: ferry. The words of a question appear once two people have asked it."
-        )
-        await ask(OTTO, ALONE)
-        told = await say_text(sandbox, ADMIN, "/unanswered")
-        assert "zeppelin" not in told and "walrus" not in told  # no post has these words
-        assert told.startswith("2 questions had no answer. About: ")
-        await ask(RITA, ALIKE)
-        told = await say_text(sandbox, ADMIN, "/unanswered")
-        assert f"“{ALIKE}” — 2 people" in told
-        assert "Harbour News · " in told  # the nearest post
-        assert "walrus" not in told
-        assert not [name for name in (str(OTTO), str(RITA), "Otto", "Rita", "Рита") if name in told]
-        asked = await ask(RITA, "/forget")
-        await press(sandbox, asked, next(iter(buttons(asked))), RITA)
-        assert "zeppelin" not in await say_text(sandbox, ADMIN, "/unanswered")
-        assert "Only this bot's admins" in await say_text(sandbox, OTTO, "/unanswered")
+async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(sandbox, ask, live_bot):
+    assert await say_text(sandbox, ADMIN, "/unanswered") == "No question is without an answer."
+    await ask(OTTO, ZEPPELIN)
+    await ask(OTTO, ZEPPELIN)
+    assert await say_text(sandbox, ADMIN, "/unanswered") == (
+        "1 question had no answer. About: ferry. The words of a question appear once two people have asked it."
+    )
+    await ask(OTTO, ALONE)
+    told = await say_text(sandbox, ADMIN, "/unanswered")
+    assert "zeppelin" not in told and "walrus" not in told  # no post has these words
+    assert told.startswith("2 questions had no answer. About: ")
+    await ask(RITA, ALIKE)
+    told = await say_text(sandbox, ADMIN, "/unanswered")
+    assert f"“{ALIKE}” — 2 people" in told
+    assert "Harbour News · " in told  # the nearest post
+    assert "walrus" not in told
+    assert not [name for name in (str(OTTO), str(RITA), "Otto", "Rita", "Рита") if name in told]
+    asked = await ask(RITA, "/forget")
+    await press(sandbox, asked, next(iter(buttons(asked))), RITA)
+    assert "zeppelin" not in await say_text(sandbox, ADMIN, "/unanswered")
+    assert "Only this bot's admins" in await say_text(sandbox, OTTO, "/unanswered")
 
 
 async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_post(sandbox, live, ask, home):

@@ -73,31 +73,30 @@ def notices(sandbox, chat):
     return [message for message in sent(sandbox, chat) if message["text"].startswith("🔔")]
 
 
-async def test_an_event_is_told_once_until_its_watch_is_stopped_or_erased(sandbox, live, home):
-    async with live():
-        assert (await say_text(sandbox, OTTO, "/watch walruses")).startswith("I will write when")
-        number = await post(sandbox, home, HARBOUR, NEWS)
-        (notice,) = notices(sandbox, OTTO)
-        assert await sandbox.replies(OTTO) == [notice]
-        assert NEWS in notice["text"]
-        assert any(one.get("url") == f"https://t.me/harbour_news/{number}" for one in notice["entities"])
-        await post(sandbox, home, KILN, NEWS + " 🦭")  # a copy
-        await post(sandbox, home, KILN, f"UPD! {NEWS.replace('this morning', 'today')} Bring fish.")  # reworded
-        await sandbox.edit(HARBOUR, number, NEWS.replace("old", "grey old"))
-        await settle(home)
-        await post(sandbox, home, HARBOUR, "Nothing to see here today, the fog is thick.")
-        assert len(notices(sandbox, OTTO)) == 1
-        assert "walruses" in await say_text(sandbox, OTTO, "/watches")
-        assert await press(sandbox, notice, "Stop", OTTO) == "Stopped."
-        await post(sandbox, home, HARBOUR, "Three walruses arrived by night and broke the fence of the sailing club.")
-        assert len(notices(sandbox, OTTO)) == 1
-        await say_text(sandbox, OTTO, "/watch walrus")
-        assert "/watch" in await say_text(sandbox, OTTO, "/watch")
-        assert "22-8" in await say_text(sandbox, OTTO, "/watch quiet 22-8")
-        assert (await say_text(sandbox, RITA, "/watch тихо 22-8")).startswith("Сначала напишите, за чем следить")
-        asked = await say(sandbox, OTTO, "/forget")
-        await press(sandbox, asked, "Erase", OTTO)
-        assert query(home, "SELECT count(*) FROM watches") == 0
+async def test_an_event_is_told_once_until_its_watch_is_stopped_or_erased(sandbox, home, live_bot):
+    assert (await say_text(sandbox, OTTO, "/watch walruses")).startswith("I will write when")
+    number = await post(sandbox, home, HARBOUR, NEWS)
+    (notice,) = notices(sandbox, OTTO)
+    assert await sandbox.replies(OTTO) == [notice]
+    assert NEWS in notice["text"]
+    assert any(one.get("url") == f"https://t.me/harbour_news/{number}" for one in notice["entities"])
+    await post(sandbox, home, KILN, NEWS + " 🦭")  # a copy
+    await post(sandbox, home, KILN, f"UPD! {NEWS.replace('this morning', 'today')} Bring fish.")  # reworded
+    await sandbox.edit(HARBOUR, number, NEWS.replace("old", "grey old"))
+    await settle(home)
+    await post(sandbox, home, HARBOUR, "Nothing to see here today, the fog is thick.")
+    assert len(notices(sandbox, OTTO)) == 1
+    assert "walruses" in await say_text(sandbox, OTTO, "/watches")
+    assert await press(sandbox, notice, "Stop", OTTO) == "Stopped."
+    await post(sandbox, home, HARBOUR, "Three walruses arrived by night and broke the fence of the sailing club.")
+    assert len(notices(sandbox, OTTO)) == 1
+    await say_text(sandbox, OTTO, "/watch walrus")
+    assert "/watch" in await say_text(sandbox, OTTO, "/watch")
+    assert "22-8" in await say_text(sandbox, OTTO, "/watch quiet 22-8")
+    assert (await say_text(sandbox, RITA, "/watch тихо 22-8")).startswith("Сначала напишите, за чем следить")
+    asked = await say(sandbox, OTTO, "/forget")
+    await press(sandbox, asked, "Erase", OTTO)
+    assert query(home, "SELECT count(*) FROM watches") == 0
 
 
 async def test_what_was_stored_just_before_an_end_is_told_after_the_next_start(sandbox, live, home):
@@ -115,18 +114,17 @@ async def test_what_was_stored_just_before_an_end_is_told_after_the_next_start(s
     assert NEWS in notice["text"]
 
 
-async def test_only_readers_of_a_channel_are_told(sandbox, live, home):
-    async with live():
-        await say_text(sandbox, OTTO, "/watch walruses")
-        await say_text(sandbox, ADMIN, "/watch walruses")
-        await post(sandbox, home, CREW, NEWS)
-        assert not notices(sandbox, OTTO)
-        assert len(notices(sandbox, ADMIN)) == 1
-        # the copy that the outsider may not read neither joins this one nor is counted in it
-        await post(sandbox, home, HARBOUR, NEWS)
-        (notice,) = notices(sandbox, OTTO)
-        assert "Also in" not in notice["text"]
-        assert len(notices(sandbox, ADMIN)) == 1
+async def test_only_readers_of_a_channel_are_told(sandbox, home, live_bot):
+    await say_text(sandbox, OTTO, "/watch walruses")
+    await say_text(sandbox, ADMIN, "/watch walruses")
+    await post(sandbox, home, CREW, NEWS)
+    assert not notices(sandbox, OTTO)
+    assert len(notices(sandbox, ADMIN)) == 1
+    # the copy that the outsider may not read neither joins this one nor is counted in it
+    await post(sandbox, home, HARBOUR, NEWS)
+    (notice,) = notices(sandbox, OTTO)
+    assert "Also in" not in notice["text"]
+    assert len(notices(sandbox, ADMIN)) == 1
 
 
 @pytest.mark.parametrize(
@@ -230,22 +228,21 @@ async def fill(sandbox, home):
     assert await sandbox.until(lambda: execute(home, sql) == [(1,)])
 
 
-async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(sandbox, live, home):
-    async with live():
-        assert await say_text(sandbox, OTTO, "/digest now") == "Nothing new since 15 March 2024."
-        await fill(sandbox, home)
-        reply = await say(sandbox, OTTO, "/digest now")
-        first, second = reply["text"].split("\n\n")[1:]
-        day = get_translator("en").date(datetime.now(UTC), UTC)
-        assert first == f"• {WALRUS}\nHarbour News · {day} · 2 channels"
-        assert second == f"⚠️ {FAIR}\nПечь и глина · {day}"  # not "2 channels": nobody learns of the other
-        assert "https://t.me/harbour_news/" in repr(reply["entities"])
-        whole = await say_text(sandbox, ADMIN, "/digest now")
-        assert "boathouse key" in whole
-        for named in ("/digest now @harbour_news", "/digest @harbour_news", "/digest @harbour_news now"):
-            alone = await say_text(sandbox, ADMIN, named)
-            assert WALRUS in alone and "boathouse key" not in alone
-        assert "2 channels" in whole.partition(FAIR)[2]
+async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(sandbox, home, live_bot):
+    assert await say_text(sandbox, OTTO, "/digest now") == "Nothing new since 15 March 2024."
+    await fill(sandbox, home)
+    reply = await say(sandbox, OTTO, "/digest now")
+    first, second = reply["text"].split("\n\n")[1:]
+    day = get_translator("en").date(datetime.now(UTC), UTC)
+    assert first == f"• {WALRUS}\nHarbour News · {day} · 2 channels"
+    assert second == f"⚠️ {FAIR}\nПечь и глина · {day}"  # not "2 channels": nobody learns of the other
+    assert "https://t.me/harbour_news/" in repr(reply["entities"])
+    whole = await say_text(sandbox, ADMIN, "/digest now")
+    assert "boathouse key" in whole
+    for named in ("/digest now @harbour_news", "/digest @harbour_news", "/digest @harbour_news now"):
+        alone = await say_text(sandbox, ADMIN, named)
+        assert WALRUS in alone and "boathouse key" not in alone
+    assert "2 channels" in whole.partition(FAIR)[2]
 
 
 SQUIDS = (

@@ -43,17 +43,16 @@ def marked(content, kind):
 # Through the whole bot
 
 
-async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(live, ask):
-    async with live():
-        await ask(ADMIN, "Is fresh mackerel sold on the quay until October?")
-        told = (await ask(ADMIN, "/why"))["text"]
-        assert "How I made it: direct" in told
-        assert "lexical" in told
-        number = told.split("direct, ")[1].split()[0]
-        assert "lexical" in (await ask(ADMIN, f"/why {number}"))["text"]
-        assert (await ask(ADMIN, "/why 0"))["text"].startswith("I do not have an answer with this number")
-        await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
-        assert "How I made it:" not in (await ask(OTTO, f"/why {number}"))["text"]
+async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(ask, live_bot):
+    await ask(ADMIN, "Is fresh mackerel sold on the quay until October?")
+    told = (await ask(ADMIN, "/why"))["text"]
+    assert "How I made it: direct" in told
+    assert "lexical" in told
+    number = told.split("direct, ")[1].split()[0]
+    assert "lexical" in (await ask(ADMIN, f"/why {number}"))["text"]
+    assert (await ask(ADMIN, "/why 0"))["text"].startswith("I do not have an answer with this number")
+    await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
+    assert "How I made it:" not in (await ask(OTTO, f"/why {number}"))["text"]
 
 
 async def test_admins_are_told_what_the_model_wrote_and_why_it_was_left_out(live, ask, monkeypatch):

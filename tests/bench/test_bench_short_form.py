@@ -45,19 +45,6 @@ def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(posts, engines):
     assert theirs / ours >= 20, f"{theirs:.2f} ms against {ours:.2f} ms"
 
 
-def test_scores_and_filters_are_those_of_rank_bm25(posts, engines):
-    ours, theirs = engines["citegram"], engines["rank-bm25"]
-    for query in synthetic_posts.draw_queries(posts, 15, seed=3):
-        scores, passing = theirs.search(query), posts.frame.inside(query.window)
-        best = dict(ours.best(ours.search(query)))
-        assert max(abs(scores[n] - score) for n, score in best.items()) < 1e-9
-        left_out = np.setdiff1d(np.arange(len(scores)), list(best))
-        assert scores[left_out].max() <= min(best.values()) + 1e-9 or len(best) < lexical_engines.MOST
-        inside = dict(ours.best(ours.within(query)))  # scored by the statistics of the channels it asks
-        assert all(passing[list(inside)])
-        assert len(inside) == min(lexical_engines.MOST, int(np.count_nonzero(scores[passing] > 0)))
-
-
 def run_here(script, *words):
     """Run a measurement in this process: most of one of its own is the import of the bot."""
     said = io.StringIO()

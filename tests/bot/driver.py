@@ -92,6 +92,15 @@ async def press(sandbox, message, label, who):
     return str(pressed["answer"].get("text") or "")
 
 
+ANONYMOUS = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
+
+
+def write_as_chat(message, text, sender=ANONYMOUS):
+    """A message as a command that Telegram says was sent by the chat itself."""
+    command = {"type": "bot_command", "offset": 0, "length": len(text.split()[0])}
+    return message | {"text": text, "sender_chat": message["chat"], "from": sender, "entities": [command]}
+
+
 class Shown:
     """A message of the bot as it is now, with its buttons, and who presses them."""
 

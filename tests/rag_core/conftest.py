@@ -9,6 +9,7 @@ import pytest
 from tiny_gguf import build
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from rag_core import RagSettings, open_engine
 from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling
 from rag_core.models.model_files import write_manifest
 from rag_core.models.onnx_conversion import FLOAT, OnnxGraphBuilder
@@ -118,6 +119,23 @@ def loop_lag():
             asking.cancel()
 
     return measure
+
+
+@pytest.fixture(scope="session")
+def sample_channels(tmp_path_factory):
+    """A data folder with the sample channels in the archive and the index, which nobody changes."""
+    from bot.cli.demo import import_sample_channels
+    from bot.cli.folder import catch_up_indexes
+
+    folder = tmp_path_factory.mktemp("samples")
+
+    async def fill():
+        async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+            await import_sample_channels(rag.archive)
+            await catch_up_indexes(rag)
+
+    asyncio.run(fill())
+    return folder
 
 
 @pytest.fixture

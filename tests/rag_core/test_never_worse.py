@@ -14,8 +14,6 @@ from datetime import datetime
 import pytest
 from faulty_model import FAULTS, FaultyLlm
 
-from bot.cli.demo import import_sample_channels
-from bot.cli.folder import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.llm import local
 from rag_core.llm.local import open_local_model
@@ -31,22 +29,9 @@ BUDGETS = Budgets(plan=1.0, rewrite=1.0, judge=1.0, write=4.0)  # the rules need
 MODEL_STAGES = {"plan", "rewrite", "hyde", "judge", "write"}
 
 
-@pytest.fixture(scope="module")
-def channels_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("samples")
-
-    async def fill():
-        async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-            await import_sample_channels(rag.archive)
-            await catch_up_indexes(rag)
-
-    asyncio.run(fill())
-    return folder
-
-
 @pytest.fixture
-async def samples(channels_folder):
-    given = {"data": {"dir": channels_folder}, "memory": {"enabled": False}}
+async def samples(sample_channels):
+    given = {"data": {"dir": sample_channels}, "memory": {"enabled": False}}
     async with open_engine(RagSettings.model_validate(given)) as rag:
         rag.budgets = BUDGETS
         yield rag

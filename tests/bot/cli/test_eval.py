@@ -17,8 +17,6 @@ CORPUS = [
     {"id": "jam2", "text": "Крыжовник поспел.", "date": "2025-06-01"},
 ]
 # What only a plan knows: that a period is meant, and that posts are to be counted.
-IN_MAY = {"id": "q1", "text": "What did they post about the ferry in May 2025?", "relevant": ["may"],
-          "answers": ["painted green"], "asked_at": "2025-07-01"}  # fmt: skip
 HOW_MANY = {"id": "q2", "text": "How many posts mention the ferry?", "relevant": ["march", "may"], "answers": ["2"],
             "asked_at": "2025-07-01"}  # fmt: skip
 JAM = {"id": "q3", "text": "Сколько стоит варенье из крыжовника?", "relevant": ["jam"], "answers": ["300"]}
@@ -54,14 +52,6 @@ async def run_out_of_time(*_):
 
 
 # In several ways.
-
-
-def test_without_a_plan_a_period_is_only_words(evaluate, tmp_path):
-    data = written(tmp_path / "period", IN_MAY)
-    assert evaluate("retrieval", data, "--compare", "plan-on,plan-off", "--json", "out.json").code == 0
-    assert {name: found["en"]["recall@1"] for name, found in figures()["metrics"].items()} == {
-        "plan-on": 1.0, "plan-off": 0.0,
-    }  # fmt: skip
 
 
 def test_ways_are_measured_on_the_same_questions_beside_each_other(evaluate, data):

@@ -1,20 +1,16 @@
 """`citegram eval plans` as a person meets it: a model measured, or one sentence that says what to do."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from driver import write_rows
 from scripted_model import FakeLlm
 
-from bot.evaluation.data import Variant
 from bot.evaluation.measures import compute_plan_metrics, measure_plan, read_questions
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.llm_planner import KnownEntities
-from rag_core.planning.plan import make_plan
-from rag_core.run import Budgets, Run
-from rag_core.types import Plan
+from rag_core.run import Budgets
 
 
 @pytest.fixture
@@ -97,13 +93,3 @@ async def test_what_counts_as_valid_and_as_usable(file):
     assert all(row.queries >= 3 for row in rows)
     told = compute_plan_metrics(rows)
     assert (told["valid"], told["usable"], told["shortfalls"]) == (0.2, 0.6, 0.4)
-
-
-async def test_with_the_plan_off_the_question_alone_is_searched_for(library):
-    rag = replace(library.rag, planner=FakeLlm(GOOD))
-    assert Variant(plan="off").over(rag).planner is None
-    assert Variant().over(rag).planner is rag.planner
-    run = Run(Budgets(), "test")
-    question = library.question("Who painted the lighthouse on Owl Island?")
-    plan = await run.require("plan", make_plan(question, Variant(plan="off").over(rag), run))
-    assert plan == Plan((question.text,))

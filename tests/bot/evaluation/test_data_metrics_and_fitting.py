@@ -274,16 +274,3 @@ async def test_every_question_is_asked_as_the_bot_does_it_and_the_figures_are_th
         "first_right": 1.0, "abstained": 0.0, "refused": 1.0, "citation_precision": 1.0,
     }  # fmt: skip
     assert not settings.data.dir.exists()  # what is measured leaves the installation alone
-
-
-async def test_posts_of_an_export_are_known_by_their_number(written, settings, root):
-    queries = [{"id": "q", "text": "Где репетирует хор?", "relevant": ["kirpichiki/msg-3", "zaslonka/msg-11"]}]
-    folder = written(queries=queries)
-    for name in ("kirpichiki", "zaslonka"):
-        (folder / name).mkdir()
-        source = root / "bot" / "sandbox" / "channels" / name / "result.json"
-        (folder / name / "result.json").write_bytes(source.read_bytes())
-    dataset = read_dataset(folder)
-    async with open_indexed_dataset(dataset, settings) as data:
-        assert {"kirpichiki/msg-3", "zaslonka/msg-11"} <= set(dataset.ids.values())
-        assert len(data.viewer.channels) == 2

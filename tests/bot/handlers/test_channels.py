@@ -324,8 +324,7 @@ async def test_a_set_opens_no_channel(sandbox, live, home):
         listed = await say_text(sandbox, OTTO, "/sets")
         assert "• boats: Harbour News" in listed
         assert "• crew: no channel that you can ask now" in listed
-        async with open_archive(home) as archive:
-            await set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
+        await query_archive(home, lambda archive: set_channel_visibility(archive, HARBOUR, Visibility.ADMINS))
         assert "7:30" not in await say_text(sandbox, OTTO, f"in boats: {FERRY}")
 
 

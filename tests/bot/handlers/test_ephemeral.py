@@ -18,9 +18,11 @@ from driver import (
     execute,
     open_archive,
     press,
+    query_archive,
     save,
     wait_until,
     wait_until_idle,
+    write_as_chat,
 )
 from slow_model import SlowLlm, use_writer
 
@@ -42,8 +44,7 @@ ELSEWHERE = "I can only tell you this in private: open a chat with @citegram_bot
 @pytest.fixture(autouse=True)
 async def members(sandbox, home):
     """Rita is a member of a closed channel, Otto is not; the group asks an open one."""
-    async with open_archive(home) as archive:
-        await channels.record_bot_joined(archive, CREW)
+    await query_archive(home, lambda archive: channels.record_bot_joined(archive, CREW))
     await bind(home, HARBOUR)
     set_chat_member(sandbox.world, CREW, RITA, "member")
 
@@ -173,15 +174,11 @@ async def test_a_member_checks_a_message_and_turns_pages_without_others(sandbox,
 
 async def test_who_writes_as_the_group_is_answered_before_all(sandbox, live, say, home):
     """Telegram does not say who it is, so nobody can be told alone."""
-    async with open_archive(home) as archive:
-        await readers.change_group_rules(archive, GROUP, asker_only=True)
+    await query_archive(home, lambda archive: readers.change_group_rules(archive, GROUP, asker_only=True))
     hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
-    command = {"type": "bot_command", "offset": 0, "length": len(ASK)}
-    anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
     async with live():
         for text in (f"{ASK} {PADLOCK}", f"{ASK} {FERRY}"):
-            masked = hello | {"text": text, "sender_chat": hello["chat"], "from": anonymous, "entities": [command]}
-            sandbox.push({"message": masked})
+            sandbox.push({"message": write_as_chat(hello, text)})
             await wait_until_idle(sandbox, home)
     assert ["7:30" in one["text"] for one in visible(sandbox, RITA)] == [False, True]
     assert DIGITS not in str(visible(sandbox, RITA))
@@ -189,18 +186,10 @@ async def test_who_writes_as_the_group_is_answered_before_all(sandbox, live, say
 
 @pytest.mark.parametrize("text", [f"/ask {FERRY}", "/why", "/settings", "/help"])
 async def test_an_ephemeral_command_of_nobody_is_not_answered_before_all(sandbox, live, home, text):
-    room = sandbox.world.room(GROUP).wire()
-    anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
-    command = {"type": "bot_command", "offset": 0, "length": len(text.split()[0])}
-    masked = {
-        "message_id": 0,
-        "ephemeral_message_id": 7,
-        "date": int(sandbox.world.clock()),
-        "chat": room,
-        "text": text,
-    }
+    message = {"message_id": 0, "ephemeral_message_id": 7, "date": int(sandbox.world.clock())}
+    message["chat"] = sandbox.world.room(GROUP).wire()
     async with live():
-        sandbox.push({"message": masked | {"sender_chat": room, "from": anonymous, "entities": [command]}})
+        sandbox.push({"message": write_as_chat(message, text)})
         await wait_until_idle(sandbox, home)
     assert [one["text"] for one in visible(sandbox, OTTO)] == [ELSEWHERE]
 
@@ -266,8 +255,7 @@ async def test_what_cannot_be_delivered_to_one_is_not_said_to_all(sandbox, live,
 
 async def test_what_a_press_asks_for_is_an_answer_to_the_press(sandbox, with_menu, say, home):
     sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
-    async with open_archive(home) as archive:
-        await readers.change_group_rules(archive, GROUP, asker_only=True)
+    await query_archive(home, lambda archive: readers.change_group_rules(archive, GROUP, asker_only=True))
     async with with_menu():
         await menu_is_set(sandbox)
         hide_all_commands(sandbox)
@@ -284,8 +272,7 @@ async def test_what_a_press_asks_for_is_an_answer_to_the_press(sandbox, with_men
 @pytest.mark.parametrize("started", [True, False])
 async def test_an_answer_that_only_the_asker_may_see_is_never_public(sandbox, live, say, home, started):
     sandbox.world.ephemeral, sandbox.world.people[RITA].started = False, started
-    async with open_archive(home) as archive:
-        await readers.change_group_rules(archive, GROUP, asker_only=True)
+    await query_archive(home, lambda archive: readers.change_group_rules(archive, GROUP, asker_only=True))
     async with live():
         await say(RITA, f"{ASK} {FERRY}")
         await say(RITA, f"@citegram_bot {PADLOCK}")
@@ -336,8 +323,7 @@ def model(monkeypatch):
 async def test_the_answer_without_a_model_comes_at_once_and_a_later_one_replaces_it(
     sandbox, with_menu, home, model, edits
 ):
-    async with open_archive(home) as archive:
-        await readers.change_group_rules(archive, GROUP, asker_only=True)
+    await query_archive(home, lambda archive: readers.change_group_rules(archive, GROUP, asker_only=True))
     hide_all_commands(sandbox)
     if edits != "accepted":
         sandbox.world.edit_seconds = -1
@@ -404,8 +390,7 @@ async def test_an_answer_to_one_is_corrected_for_this_one(sandbox, live, say, ho
         (fuller,) = alone(sandbox, RITA)
         since = len(sandbox.transcript)
         await sandbox.edit(CREW, await post_padlock(sandbox), "The padlock is gone.")
-        async with open_archive(home) as archive:
-            await posts.mark_posts_deleted(archive, [PostKey(CREW, 10)], how="admin")
+        await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(CREW, 10)], how="admin"))
         assert await sandbox.until(lambda: DIGITS not in current(sandbox, fuller)["text"])
     assert [one for one in open_calls(sandbox, since) if "Crew" in str(one) or DIGITS in str(one)] == []
 
@@ -455,8 +440,7 @@ async def test_a_notice_to_one_member_is_not_taken_for_a_message_that_all_see(sa
     """Ids of ephemeral messages count for themselves, and may equal those of messages."""
     await say(OTTO, f"{ASK} {FERRY}")
     (public,) = visible(sandbox, OTTO)
-    async with open_archive(home) as archive:
-        await readers.unbind_channel(archive, GROUP, HARBOUR)
+    await query_archive(home, lambda archive: readers.unbind_channel(archive, GROUP, HARBOUR))
     set_chat_member(sandbox.world, CREW, RITA, "left")
     while not alone(sandbox, RITA) or alone(sandbox, RITA)[-1]["ephemeral_message_id"] < public["message_id"]:
         await say(RITA, f"{ASK} {PADLOCK}")
@@ -467,8 +451,7 @@ async def test_a_notice_to_one_member_is_not_taken_for_a_message_that_all_see(sa
 
 @pytest.mark.parametrize("kind", ["drop", "lost"])
 async def test_an_answer_in_private_whose_arrival_is_unknown_comes_again(sandbox, live, say, home, kind):
-    async with open_archive(home) as archive:
-        await readers.change_group_rules(archive, GROUP, asker_only=True)
+    await query_archive(home, lambda archive: readers.change_group_rules(archive, GROUP, asker_only=True))
     sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
     sandbox.world.people[RITA].started = True
     sandbox.faults.fail_next("sendMessage", kind)
@@ -509,8 +492,7 @@ async def test_who_stops_a_question_gets_no_fuller_answer_either(sandbox, live, 
 
 
 async def test_a_rich_answer_to_one_is_verified_by_a_reply(sandbox, live, say, home):
-    async with open_archive(home) as archive:
-        await readers.save_rich_chat(archive, GROUP, rich=True)
+    await query_archive(home, lambda archive: readers.save_rich_chat(archive, GROUP, rich=True))
     async with live():
         hide_all_commands(sandbox)
         await say(RITA, f"/ask {PADLOCK}")

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from driver import (
     ADMIN,
+    ANONYMOUS,
     CREW,
     GROUP,
     HARBOUR,
@@ -22,6 +23,7 @@ from driver import (
     say,
     say_text,
     wait_until_handled,
+    write_as_chat,
 )
 from roles_server import serve_roles
 from sandbox_chat_changes import create_topic
@@ -100,16 +102,13 @@ async def test_an_anonymous_admin_is_nobody(sandbox, live, archive):
     await readers.bind_channel(archive, GROUP, HARBOUR)
     await readers.change_group_rules(archive, GROUP, admins_ask=True)
     hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
-    behind_the_group = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
     async with live():
         for text, sender, refusal in (
-            (SETTINGS, behind_the_group, "under their own name"),
-            (ASK, behind_the_group, "under their own name"),
+            (SETTINGS, ANONYMOUS, "under their own name"),
+            (ASK, ANONYMOUS, "under their own name"),
             ("/bind@citegram_bot @harbour_news", sandbox.world.people[ADMIN].wire(), "Only this bot's admins can"),
         ):
-            command = {"type": "bot_command", "offset": 0, "length": len(text.split()[0])}
-            masked = hello | {"text": text, "sender_chat": hello["chat"], "from": sender, "entities": [command]}
-            sandbox.push({"message": masked})
+            sandbox.push({"message": write_as_chat(hello, text, sender)})
             (reply,) = await sandbox.replies(GROUP)
             assert refusal in reply["text"]
 

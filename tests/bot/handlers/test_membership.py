@@ -6,6 +6,7 @@ import json
 import pytest
 from driver import (
     ADMIN,
+    ANONYMOUS,
     GROUP,
     HARBOUR,
     OTTO,
@@ -263,7 +264,7 @@ async def test_who_writes_as_a_chat_is_no_admin(sandbox, live, home):
     text = "/bind@citegram_bot The safe"
     async with live():
         for sender in (GROUP, HARBOUR, None):
-            told = {"from": {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}}
+            told = {"from": ANONYMOUS}
             if sender:
                 told["sender_chat"] = world.room(sender).wire()
             entity = {"type": "bot_command", "offset": 0, "length": len("/bind@citegram_bot")}

@@ -11,7 +11,7 @@ from driver import (
     RITA,
     bind,
     execute,
-    open_archive,
+    query_archive,
     save,
     say,
     say_text,
@@ -129,8 +129,7 @@ async def test_small_talk_is_answered_in_its_language_and_not_kept(sandbox, live
 @pytest.mark.parametrize("text", ["What is this channel about?", "о чём этот канал?"])
 async def test_a_channel_is_told_of_in_the_words_of_its_first_post(sandbox, live, home, ask, make_post, text):
     about = make_post(1, "This channel is about the harbour: ferries, fish and fog.", chat=HARBOUR, days=-400)
-    async with open_archive(home) as archive:
-        await save_posts(archive, [about], source="export")
+    await query_archive(home, lambda archive: save_posts(archive, [about], source="export"))
     async with live():
         assert "ferries, fish and fog" in (await ask(OTTO, text))["text"]
         assert (await say_text(sandbox, OTTO, "which channels do you read?")).startswith("I read these channels")

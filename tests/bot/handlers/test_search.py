@@ -17,6 +17,7 @@ from driver import (
     save,
     say,
     say_text,
+    write_as_chat,
 )
 from sandbox_chat_changes import create_topic
 
@@ -84,9 +85,8 @@ async def test_in_a_group_only_whoever_searched_turns_the_pages(sandbox, live, h
     await save(home, *TUGS)
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
-    masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
-    masked = masked | {"text": "/search@citegram_bot tugboat", "sender_chat": masked["chat"]}
-    masked["entities"] = [{"type": "bot_command", "offset": 0, "length": 20}]
+    hello = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
+    masked = write_as_chat(hello, "/search@citegram_bot tugboat", hello["from"])
     async with live():
         first = await say(sandbox, OTTO, "/search@citegram_bot tugboat", GROUP, thread=topic)
         assert (first["message_thread_id"], "page 1 of 3" in first["text"]) == (topic, True)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from driver import ADMIN, HARBOUR, OTTO, RITA, buttons, execute, open_archive, press, say, say_text
+from driver import ADMIN, HARBOUR, OTTO, RITA, buttons, execute, open_archive, press, query_archive, say, say_text
 
 from rag_core.storage import visible_posts
 from rag_core.storage.channels import list_synonyms, load_channels, set_channel_visibility
@@ -58,8 +58,7 @@ async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_p
         await press(sandbox, listed, "📌 Pin an answer", ADMIN)
         (again,) = await sandbox.replies(ADMIN)
         assert "📌 Harbour News" in again["text"]
-        async with open_archive(home) as archive:
-            await set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
+        await query_archive(home, lambda archive: set_channel_visibility(archive, HARBOUR, Visibility.ADMINS))
         assert "mast" not in (await ask(OTTO, ALIKE))["text"]
         async with open_archive(home) as archive:
             await set_channel_visibility(archive, HARBOUR, Visibility.PUBLIC)

@@ -15,7 +15,7 @@ from aiogram import Bot
 from aiogram.client.default import Default
 from aiogram.methods import GetChat, SendMessage
 from aiogram.types import Chat, Message, RichMessage, Update
-from driver import HARBOUR, OTTO, RITA, open_archive
+from driver import HARBOUR, OTTO, RITA, open_archive, query_archive
 from pydantic import BaseModel
 from sample_sizes import FULL
 
@@ -289,8 +289,7 @@ async def test_behind_a_thousand_rich_messages_a_question_is_answered_soon(sandb
     stored = [encode_update({"update_id": n} | waiting) for n in range(1, number + 1)]
     stored += [RawUpdate(number + 1, "message", HOSTILE["depth of JSON"]()), RawUpdate(number + 2, "message", "{")]
     stored += [RawUpdate(number + 3, "channel_post", HOSTILE["depth"]())]
-    async with open_archive(home) as archive:
-        await raw_updates.save_updates(archive, 42, stored)
+    await query_archive(home, lambda archive: raw_updates.save_updates(archive, 42, stored))
     for n in range(number):
         sandbox.push({"channel_post": post(100 + n, rich_message=rich(nest(RICH_DEPTH)))})
     began = time.process_time()

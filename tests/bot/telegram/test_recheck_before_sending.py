@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from aiogram import methods
 from aiogram.methods import TelegramMethod
-from driver import ADMIN, CREW, GROUP, OTTO, buttons, execute, open_archive, open_more, press, wait_until
+from driver import ADMIN, CREW, GROUP, OTTO, buttons, execute, open_archive, open_more, press, query_archive, wait_until
 from slow_model import SlowLlm, use_writer
 
 from bot.access import AdminRegistry, MembershipCache, Reader
@@ -241,8 +241,7 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox, live,
     monkeypatch.setattr("bot.worker.delivery._LONGEST_SENDING_SECONDS", 0.1)
     async with live():
         await ask_while_sending_fails(sandbox)
-    async with open_archive(home) as archive:
-        await closed(sandbox, archive)
+    await query_archive(home, lambda archive: closed(sandbox, archive))
     since = len(sandbox.transcript)
     sandbox.faults.clear()
     async with live():

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from sample_sizes import choose_size
 
-from bot.cli.demo import import_sample_channels
-from bot.cli.folder import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.verification import Label
 from rag_core.verification.verify import verify_text
@@ -41,13 +39,11 @@ def right(expected, verdicts, places):
     return any(expected["post"] in set(cited(verdict, places)) for verdict in chosen)
 
 
-async def test_claims_over_the_sample_channels_get_the_right_verdict(tmp_path, root):
+async def test_claims_over_the_sample_channels_get_the_right_verdict(sample_channels, root):
     samples = json.loads((root / "bot/sandbox/channels/channels.json").read_text("utf-8"))
     places = {row["chat_id"]: row["folder"] for row in samples if row["visibility"] == "public"}
     asked_claims, wrong, opposite = CLAIMS[:: choose_size(1, 2)], [], []
-    async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
-        await import_sample_channels(rag.archive)
-        await catch_up_indexes(rag)
+    async with open_engine(RagSettings.model_validate({"data": {"dir": sample_channels}})) as rag:
         for claim in asked_claims:
             asked = datetime.fromisoformat(claim["asked_at"])
             found = await verify_text(Question(claim["text"], claim["lang"], asked, Viewer(1, frozenset(places))), rag)

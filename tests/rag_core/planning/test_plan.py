@@ -250,19 +250,6 @@ def test_posts_about_something_are_asked_for_in_many_ways(text, topic):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "есть места на курс с апреля", "what did scholars say about sincerity", "кто писал про мост",
-        "есть у вас торты с лимоном", "is there a ferry on sunday", "в субботу последнее занятие?",
-        "что было с лодкой в мае?", "are the goal posts being repaired", "is the timetable posted on the gate",
-        "что есть в меню на завтрак с сыром?",
-    ],
-)  # fmt: skip
-def test_a_question_for_a_fact_asks_for_no_posts(text):
-    assert plan(text).kind is Kind.FACT
-
-
-@pytest.mark.parametrize(
     ("text", "parts"),
     [
         ("When does the ferry leave and what does a ticket cost?",

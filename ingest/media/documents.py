@@ -145,8 +145,14 @@ def _read_pdf_text(page: Any) -> list[str]:
             if lines and paragraph[0].islower():  # goes on in the next column
                 paragraph = f"{lines.pop()} {paragraph}"
             lines.append(paragraph)
-        else:
-            table += _join_wrapped_lines(block)
+            continue
+        table.append(block[0])  # lines of cells: one that begins with a small letter goes on with the line before
+        for line in block[1:]:
+            before = table[-1].text
+            if line.text[0].islower() or before.endswith(("–", "—", "-", ",")):
+                table[-1] = join_boxes(table[-1], line, "" if before.endswith(("–", "-")) else " ")
+            else:
+                table.append(line)
     return lines + arrange_lines(table, _CELL_GAP)
 
 
@@ -194,17 +200,6 @@ def _join_blocks(segments: list[Box]) -> list[list[Box]]:
         else:
             blocks.append([segment])
     return blocks
-
-
-def _join_wrapped_lines(block: list[Box]) -> list[Box]:
-    """Join the lines of a cell: one that begins with a small letter goes on with the line before."""
-    cells = block[:1]
-    for line in block[1:]:
-        if line.text[0].islower() or cells[-1].text.endswith(("–", "—", "-", ",")):
-            cells[-1] = join_boxes(cells[-1], line, "" if cells[-1].text.endswith(("–", "-")) else " ")
-        else:
-            cells.append(line)
-    return cells
 
 
 def _read_docx(path: Path) -> Iterator[MediaText]:

@@ -127,21 +127,21 @@ def _split_columns(rows: list[Row]) -> list[list[Row]]:
 
 
 def _are_columns(rows: list[Row], x: float) -> bool:
+    """Whether most rows on both sides are a name with a number, or a long cell; and they differ in their words."""
     left = [[box.text for box in row if box.right <= x] for row in rows]
     right = [[box.text for box in row if box.left >= x] for row in rows]
-    return all(_says_something(list(filter(None, side))) for side in (left, right))
-
-
-def _says_something(rows: list[list[str]]) -> bool:
-    """Whether most rows of a column are a name with a number, or a long cell; and they differ in their words."""
-    full = [
-        row
-        for row in rows
-        if (sum(map(str.isalpha, "".join(row))) >= 4 and has_digit("".join(row)))
-        or any(cell.count(" ") >= 3 for cell in row)
-    ]
-    words = {re.sub(r"[\W\d]", "", "".join(row)) for row in full}
-    return len(full) >= _MIN_COLUMN_ROWS and len(full) > 0.6 * len(rows) and len(words) > 0.5 * len(full)
+    for side in (left, right):
+        filled = list(filter(None, side))
+        full = [
+            row
+            for row in filled
+            if (sum(map(str.isalpha, "".join(row))) >= 4 and has_digit("".join(row)))
+            or any(cell.count(" ") >= 3 for cell in row)
+        ]
+        words = {re.sub(r"[\W\d]", "", "".join(row)) for row in full}
+        if len(full) < _MIN_COLUMN_ROWS or len(full) <= 0.6 * len(filled) or len(words) <= 0.5 * len(full):
+            return False
+    return True
 
 
 def has_digit(text: str) -> bool:

@@ -57,7 +57,10 @@ def read_voice(path: Path, model: Path) -> list[MediaText]:
     if not pieces:
         return []
     recognizer = _load_model(model)
-    language = _detect_language(recognizer, samples[max(pieces, key=lambda piece: piece.stop - piece.start)])
+    _, _, probabilities = recognizer.detect_language(samples[max(pieces, key=lambda piece: piece.stop - piece.start)])
+    probability, language = max((float(likely), str(code)) for code, likely in probabilities if code in _LANGUAGES)
+    if probability < _MIN_LANGUAGE_PROBABILITY:
+        raise UnreadableMedia("other_language")
     return [
         MediaText(VOICE, text, int(piece.start / _RATE + second))
         for piece in pieces
@@ -119,17 +122,6 @@ def _find_speech(samples: Samples) -> list[slice]:
         else:
             pieces.append(slice(span["start"], span["end"]))
     return pieces
-
-
-def _detect_language(recognizer: WhisperModel, samples: Samples) -> str:
-    """Detect which language is spoken, ru or en. Raises UnreadableMedia where neither is likely."""
-    _, _, probabilities = recognizer.detect_language(samples)
-    probability, best = max(
-        (float(probability), str(code)) for code, probability in probabilities if code in _LANGUAGES
-    )
-    if probability < _MIN_LANGUAGE_PROBABILITY:
-        raise UnreadableMedia("other_language")
-    return best
 
 
 def _recognize(recognizer: WhisperModel, samples: Samples, language: str) -> Iterator[_Word]:

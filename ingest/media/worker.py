@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ingest.media import UnreadableMedia
 from rag_core.processes import Message, open_parent_pipes, read_message, write_message
-from rag_core.types import DOCUMENT, PICTURE, MediaText
+from rag_core.types import DOCUMENT, PICTURE
 
 # Of address space: tesseract and the engine of PDF take a tenth, a speech model of 145 MB with its threads a half.
 _MAX_MEMORY_BYTES = 3 * 2**30
@@ -34,8 +34,20 @@ def main() -> None:
 
 
 def _read(order: Message) -> Message:
+    path = Path(order["path"])
     try:
-        texts = _choose_reader(order)
+        if order["kind"] == PICTURE:
+            from ingest.media.pictures import read_picture
+
+            texts = read_picture(path)
+        elif order["kind"] == DOCUMENT:
+            from ingest.media.documents import read_document
+
+            texts = read_document(path, order["name"])
+        else:
+            from ingest.media.voices import read_voice
+
+            texts = read_voice(path, Path(order["model"]))
     except UnreadableMedia as exc:
         return {"problem": str(exc)}
     except MemoryError:
@@ -43,21 +55,6 @@ def _read(order: Message) -> Message:
     except Exception as exc:  # of a library, about a stranger's file
         return {"problem": "broken", "error": type(exc).__name__}
     return {"texts": [one for one in texts if one.text.strip()]}
-
-
-def _choose_reader(order: Message) -> list[MediaText]:
-    path = Path(order["path"])
-    if order["kind"] == PICTURE:
-        from ingest.media.pictures import read_picture
-
-        return read_picture(path)
-    if order["kind"] == DOCUMENT:
-        from ingest.media.documents import read_document
-
-        return read_document(path, order["name"])
-    from ingest.media.voices import read_voice
-
-    return read_voice(path, Path(order["model"]))
 
 
 if __name__ == "__main__":

@@ -91,7 +91,11 @@ def generate_query_variants(text: str) -> tuple[str, ...]:
         return (spelt,) if tokenize(spelt) and frozenset(tokenize(spelt)) != own else ()
     names = _extract_names(text)
     bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
-    content, named = _list_content_words(text), extract_name_stems(text)
+    own_words: dict[tuple[str, ...], str] = {}  # by their terms
+    for word in _WORD.findall(text):
+        if spelt_terms := tuple(tokenize(word)):
+            own_words.setdefault(spelt_terms, word)
+    content, named = list(own_words.values()), extract_name_stems(text)
     telling = [word for word in content if word.isdecimal() or not named.isdisjoint(tokenize(word))]
     longest = sorted(content, key=len)[-3:]
     candidates = (
@@ -145,14 +149,6 @@ def build_transliterated_query(text: str, otherwise: Sequence[str] = ()) -> str:
     words = (word for name in names for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
     spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
     return truncate_query(" ".join(filter(None, chain.from_iterable(spelt))))
-
-
-def _list_content_words(text: str) -> list[str]:
-    by_terms: dict[tuple[str, ...], str] = {}
-    for word in _WORD.findall(text):
-        if terms := tuple(tokenize(word)):
-            by_terms.setdefault(terms, word)
-    return list(by_terms.values())
 
 
 def rewrite_as_statement(text: str) -> str:

@@ -152,7 +152,15 @@ async def run_react(question: Question, plan: Plan, rag: Engine, run: Run) -> Ro
     if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)
     context = ToolContext(question, rag, run)
-    if await _run_steps(context, model) == "count" and context.exact is not None:
+    seen = list[_TakenStep]()
+    for context.step in range(1, MAX_REACT_STEPS + 1):
+        step = await run.attempt(Stage.STEP, _request_step(context, model, seen), None)
+        if step is None or step["tool"] == ANSWER or any(step == before for before, _ in seen):
+            break
+        async with run.use_separate_budgets():  # a tool has its own time limit
+            data, _ = await call_tool(step["tool"], step["input"], context)
+        seen.append((step, json.dumps(data, ensure_ascii=False)[:_MAX_OBSERVATION_LENGTH]))
+    if seen and seen[-1][0]["tool"] == "count" and context.exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
         return Round(plan, context.exact)
     if not context.found:
@@ -166,19 +174,6 @@ async def run_react(question: Question, plan: Plan, rag: Engine, run: Run) -> Ro
         sentences = (calculation, *written.draft.sentences)
         written = replace(written, draft=replace(written.draft, sentences=sentences))
     return written
-
-
-async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
-    """Run steps until the model answers, repeats itself or fails; the name of the last tool."""
-    seen = list[_TakenStep]()
-    for context.step in range(1, MAX_REACT_STEPS + 1):
-        step = await context.run.attempt(Stage.STEP, _request_step(context, model, seen), None)
-        if step is None or step["tool"] == ANSWER or any(step == before for before, _ in seen):
-            break
-        async with context.run.use_separate_budgets():  # a tool has its own time limit
-            data, _ = await call_tool(step["tool"], step["input"], context)
-        seen.append((step, json.dumps(data, ensure_ascii=False)[:_MAX_OBSERVATION_LENGTH]))
-    return str(seen[-1][0]["tool"]) if seen else ""
 
 
 async def _request_step(context: ToolContext, model: LanguageModel, seen: list[_TakenStep]) -> dict[str, Any] | None:

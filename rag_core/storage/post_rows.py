@@ -375,6 +375,7 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
     elif known and origin:
         ours, theirs = ([o.chat_id, o.message_id, o.date].count(None) for o in (known, origin))
         origin = known if ours < theirs else origin
+    page = [one for one in post.media_text if one.kind == PAGE]
     return replace(
         post,
         author=post.author or stored.author,
@@ -385,11 +386,6 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
         # once guarded, always guarded: an export does not have this field
         guarded=post.guarded or stored.guarded,
         topic=post.topic or stored.topic,
-        media_text=_fill_media_text(stored, post),
+        # the known text of the file stays with it; the page's preview is that which arrived, if one did
+        media_text=(*(one for one in stored.media_text if not page or one.kind != PAGE), *page),
     )
-
-
-def _fill_media_text(stored: Post, post: Post) -> tuple[MediaText, ...]:
-    """The known text of the file stays with it; the page's preview is that which arrived, if one did."""
-    page = [one for one in post.media_text if one.kind == PAGE]
-    return tuple(one for one in stored.media_text if not page or one.kind != PAGE) + tuple(page)

@@ -383,8 +383,16 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     free_text = _blank_spans(low, [*taken, *links], "\0")
     free = [word for word in everything if free_text[word.start] != "\0"]
     words = Vocabulary(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
+    capitals = sum(word.capital for word in everything)
+    shouted = len(everything) > 3 and capitals > _HEADING_CAPITALS_SHARE * len(everything)
+    followed = {a.start for a, b in pairwise(everything) if b.capital and b.start - a.end == 1}
+    names = tuple(
+        Name(word, shouted or (word.opens and word.start not in followed))
+        for word in free
+        if word.capital and word.stem and word.end - word.start > 1
+    )
     return SentenceFacts(
-        text, start, everything, words, numbers, moments, _find_names(free, everything), tuple(find_denials(low, everything)),
+        text, start, everything, words, numbers, moments, names, tuple(find_denials(low, everything)),
         tuple(find_modals(low, everything)), lang,
     )  # fmt: skip
 
@@ -402,17 +410,6 @@ def _blank_spans(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str
     for start, end in spans:
         letters[start:end] = blank * (end - start)
     return "".join(letters)
-
-
-def _find_names(free: list[Word], everything: Sequence[Word]) -> tuple[Name, ...]:
-    capitals = sum(word.capital for word in everything)
-    shouted = len(everything) > 3 and capitals > _HEADING_CAPITALS_SHARE * len(everything)
-    followed = {a.start for a, b in pairwise(everything) if b.capital and b.start - a.end == 1}
-    return tuple(
-        Name(word, shouted or (word.opens and word.start not in followed))
-        for word in free
-        if word.capital and word.stem and word.end - word.start > 1
-    )
 
 
 @lru_cache(maxsize=512)

@@ -116,7 +116,6 @@ class MediaReader:
         return True
 
     async def _read(self, waiting: WaitingFile) -> tuple[bytes, list[MediaText]]:
-        """Digest and text of a file."""
         scheme = waiting.file.id.partition(":")[0]
         if scheme != "path" and (known := await media.find_known_text(self._archive, file_id=waiting.file.id)):
             return known

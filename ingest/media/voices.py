@@ -9,10 +9,10 @@ one astray. Decoding is deterministic. https://github.com/SYSTRAN/faster-whisper
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +42,6 @@ _MIN_LOG_PROBABILITY, _CLEAR_LOG_PROBABILITY = -0.9, -0.3
 _MAX_COMPRESSION_RATIO = 3.5
 
 
-class _Word(NamedTuple):
-    text: str  # with the space before it, and the marks after it
-    second: float
-
-
 def read_voice(path: Path, model: Path) -> list[MediaText]:
     """Recognize what is said in a recording, by the model in a folder; nothing where nobody speaks.
 
@@ -61,11 +56,17 @@ def read_voice(path: Path, model: Path) -> list[MediaText]:
     probability, language = max((float(likely), str(code)) for code, likely in probabilities if code in _LANGUAGES)
     if probability < _MIN_LANGUAGE_PROBABILITY:
         raise UnreadableMedia("other_language")
-    return [
-        MediaText(VOICE, text, int(piece.start / _RATE + second))
-        for piece in pieces
-        for text, second in _join_words(_recognize(recognizer, samples[piece], language))
-    ]
+    texts = []
+    for piece in pieces:
+        text, starts, seconds = "", list[int](), list[float]()
+        for word, second in _recognize(recognizer, samples[piece], language):
+            starts.append(len(text))
+            seconds.append(second)
+            text += word
+        for start, end in split_sentences(text):  # each with the second of its first word
+            second = piece.start / _RATE + seconds[bisect_right(starts, start) - 1]
+            texts.append(MediaText(VOICE, text[start:end].strip(), int(second)))
+    return texts
 
 
 @lru_cache(maxsize=1)
@@ -124,7 +125,7 @@ def _find_speech(samples: Samples) -> list[slice]:
     return pieces
 
 
-def _recognize(recognizer: WhisperModel, samples: Samples, language: str) -> Iterator[_Word]:
+def _recognize(recognizer: WhisperModel, samples: Samples, language: str) -> Iterator[tuple[str, float]]:
     """Words of a piece with their seconds in it; what Whisper is unsure of or repeats is left out."""
     segments, _ = recognizer.transcribe(
         samples,
@@ -141,15 +142,4 @@ def _recognize(recognizer: WhisperModel, samples: Samples, language: str) -> Ite
             and segment.avg_logprob >= _MIN_LOG_PROBABILITY
             and segment.compression_ratio <= _MAX_COMPRESSION_RATIO
         ):
-            yield from (_Word(word.word, float(word.start)) for word in segment.words or ())
-
-
-def _join_words(words: Iterable[_Word]) -> Iterator[_Word]:
-    """Join words to sentences, each with the second of its first word."""
-    text, starts, seconds = "", list[int](), list[float]()
-    for word in words:
-        starts.append(len(text))
-        seconds.append(word.second)
-        text += word.text
-    for start, end in split_sentences(text):
-        yield _Word(text[start:end].strip(), seconds[bisect_right(starts, start) - 1])
+            yield from ((word.word, float(word.start)) for word in segment.words or ())

@@ -425,7 +425,6 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
 def _find_conflicting_quote(
     sentence: Sentence, asked: QueryTerms, passage: Passage, weight: TermWeight, lang: str
 ) -> Citation | None:
-    """Find the quote of another post that surely contradicts a sentence; None where none does."""
     span = find_best_quote(sentence.text, passage)
     if span is None:
         return None

@@ -129,7 +129,6 @@ def _is_capitalized(m: re.Match[str], text: str) -> bool:
 
 
 def _find_hours(low: str) -> Iterator[list[Moment]]:
-    """Find the times of day written in words in a folded text."""
     found = list[tuple[re.Match[str], int]]()
     for m in _PAST_HOUR_RU.finditer(low):
         hour = parse_day_number(m["next"]) - 1
@@ -156,7 +155,6 @@ def _parse_count(said: str) -> int:
 
 
 def _compute_minute_of_day(hour: int, minute: int, half: str | None) -> int:
-    """Compute the minute of the day from a clock time and the named half of the day."""
     said = (half or "").strip()
     later = said.startswith("p") or said in {"дня", "вечера", "in the afternoon", "in the evening", "at night"}
     if later and hour < 12:

@@ -200,7 +200,6 @@ def make_search_params(settings: QdrantSettings) -> models.SearchParams:
 
 
 def _apply_settings(calls: QdrantConnection, name: str, info: models.CollectionInfo, settings: QdrantSettings) -> None:
-    """Apply the settings to an existing collection. Raises VectorsUnavailable if that is impossible."""
     config, params = info.config, info.config.params
     there = params.shard_number
     if settings.shards and there and there != settings.shards:

@@ -138,7 +138,6 @@ def are_similar_queries(one: str, other: str) -> bool:
 
 
 def _read_complete_strings(text: str, key: str = "") -> list[str]:
-    """Read the complete strings of a JSON list behind a key, which may be truncated."""
     strings, rest = list[str](), text.partition(key)[2] if key else text
     rest = rest.partition("[")[2].lstrip()
     while rest.startswith('"'):
@@ -161,7 +160,6 @@ def _clean_queries(texts: Iterable[str]) -> tuple[str, ...]:
 def _drop_similar_queries(
     queries: Iterable[str], known: Sequence[str] = (), most: int = MAX_QUERIES
 ) -> tuple[str, ...]:
-    """Drop queries similar to a known one or to an earlier one; at most `most` stay."""
     kept: list[str] = []
     for query in queries:
         if len(kept) < most and not any(are_similar_queries(query, other) for other in (*known, *kept)):

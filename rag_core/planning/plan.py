@@ -82,7 +82,6 @@ def _read_intent(
     question: Question, text: str, rest: str, filters: QueryFilters, period: Period | None,
     readable: Mapping[int, Channel],
 ) -> tuple[Kind, str, QueryFilters, Period | None]:  # fmt: skip
-    """Read what a question asks for: kind, topic, filters, and the period of the posts that it asks for."""
     asked = text.lower().replace("ё", "е")
     kind, topic = intents.detect_intent(asked), intents.extract_topic(rest)
     if kind is Kind.NEWS or (kind is Kind.FACT and intents.asks_for_posts(asked)):

@@ -204,7 +204,6 @@ def extract_mention_terms(question: Question, plan: Plan, rag: Engine) -> list[M
 
 
 def _map_terms_to_words(text: str) -> dict[str, str]:
-    """Map each term to its word in the question."""
     return {term: found for found in reversed(re.findall(r"[^\W_]+", text)) for term in tokenize(found)}
 
 

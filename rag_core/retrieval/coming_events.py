@@ -166,7 +166,6 @@ def _find_current_events(
 
 
 def _find_events(passages: Sequence[Passage], asked: _AskedDays, question: Question) -> Iterator[_Event]:
-    """Find the events of each passage in the asked days, and its bounds; each quote once."""
     sentences = (
         (passage, spans, n, low[start:end])
         for passage in passages

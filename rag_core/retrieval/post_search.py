@@ -284,7 +284,6 @@ async def _find_exact_matches(
 async def _read_matching_posts(
     keys: Sequence[PostKey], fits: Callable[[str], bool], rag: Engine
 ) -> tuple[_PostsByKey, bool]:
-    """Read the first posts whose text passes the check, and whether there are more of them."""
     kept: _PostsByKey = {}
     for first in range(0, len(keys), _POSTS_PER_READ):
         some = keys[first : first + _POSTS_PER_READ]
@@ -301,7 +300,6 @@ async def _read_matching_posts(
 async def _merge_copies(
     whole: _PostsByKey, near: _PostsByKey, viewer: Viewer, rag: Engine, run: Run
 ) -> tuple[FoundPost, ...]:
-    """Merge copies into their original, at the position of the best of them."""
     if not whole and not near:
         return ()
     everything = {**whole, **near}

@@ -376,7 +376,6 @@ def format_hit(hit: Hit) -> str:
 async def _run_search(
     plan: Plan, question: Question, rag: Engine, run: Run
 ) -> tuple[tuple[CachedHit, ...], dict[PassageRef, Passage]]:
-    """Search the first query, add the hits of the others, and read the passages."""
     keep = rag.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
     text = plan.asked or plan.queries[0]

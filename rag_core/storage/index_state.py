@@ -67,7 +67,6 @@ async def queue_changed_posts(archive: Archive, identity: str, model: str) -> in
 
 
 async def _install_vectors(connection: aiosqlite.Connection, identity: str, model: str, watermark: int) -> None:
-    """Make a store the live one, with an empty queue."""
     await connection.execute("DELETE FROM to_embed")
     await connection.execute(
         "INSERT INTO dense (id, identity, watermark, model) VALUES (0, ?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET "

@@ -351,7 +351,6 @@ def _lacks_known_text(state: MergeState, post: Post, arrived: tuple[int, int]) -
 
 
 def _is_beginning(short: str, long: str) -> bool:
-    """Whether one text is the first lines of another."""
     return not short.strip() or long.strip().startswith(f"{short.strip()}\n")
 
 

@@ -162,8 +162,21 @@ async def save_arrivals_in_transaction(
     connection: aiosqlite.Connection, arrivals: Sequence[tuple[Post, int]], *, source: str
 ) -> PostTally:
     """Save posts with update ids, at most 10,000, in the caller's transaction; in any order, repeats included."""
-    posts = [post for post, _ in arrivals]
-    merger = await _load_merger(connection, posts)
+    fields = f"{POST_FIELDS}, t.seq, t.stamp, t.update_id, t.deleted_how, t.suspected"
+    sql = f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}"
+    merger = PostMerger()
+    for row in await connection.execute_fetchall(sql, (encode_keys(post.key for post, _ in arrivals),)):
+        post, order = decode_post(row), (row["stamp"], row["update_id"])
+        merger.states[post.key] = MergeState(post, order, row["seq"], row["deleted_how"], bool(row["suspected"]))
+    # only the texts that arrive are looked up: a post may have thousands of earlier ones
+    if arriving := [(*post.key, hash_post_text(post.text)) for post, _ in arrivals if post.key in merger.states]:
+        sql = (
+            f"WITH k (chat_id, message_id, text_hash) AS (VALUES {', '.join(['(?, ?, ?)'] * len(arriving))}) "
+            "SELECT DISTINCT t.chat_id, t.message_id, t.text_hash FROM k CROSS JOIN post_versions AS t "
+            "USING (chat_id, message_id, text_hash)"
+        )
+        for chat_id, message_id, text_hash in await connection.execute_fetchall(sql, [*chain(*arriving)]):
+            merger.states[PostKey(chat_id, message_id)].older.add(text_hash)
     tally = sum((merger.merge(post, update_id) for post, update_id in arrivals), PostTally())
     if tally.kept:
         log.info("%d posts arrived without the texts that are known of them, which were kept", tally.kept)
@@ -178,26 +191,6 @@ async def save_arrivals_in_transaction(
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
     await queue_files(connection, merger.list_newest(arrivals), source)
     return tally
-
-
-async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) -> PostMerger:
-    fields = f"{POST_FIELDS}, t.seq, t.stamp, t.update_id, t.deleted_how, t.suspected"
-    sql = f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}"
-    merger = PostMerger()
-    for row in await connection.execute_fetchall(sql, (encode_keys(post.key for post in posts),)):
-        post, order = decode_post(row), (row["stamp"], row["update_id"])
-        merger.states[post.key] = MergeState(post, order, row["seq"], row["deleted_how"], bool(row["suspected"]))
-    # only the texts that arrive are looked up: a post may have thousands of earlier ones
-    arriving = [(*post.key, hash_post_text(post.text)) for post in posts if post.key in merger.states]
-    if arriving:
-        sql = (
-            f"WITH k (chat_id, message_id, text_hash) AS (VALUES {', '.join(['(?, ?, ?)'] * len(arriving))}) "
-            "SELECT DISTINCT t.chat_id, t.message_id, t.text_hash FROM k CROSS JOIN post_versions AS t "
-            "USING (chat_id, message_id, text_hash)"
-        )
-        for chat_id, message_id, text_hash in await connection.execute_fetchall(sql, [*chain(*arriving)]):
-            merger.states[PostKey(chat_id, message_id)].older.add(text_hash)
-    return merger
 
 
 async def get_last_seq(archive: Archive) -> int:

@@ -117,7 +117,6 @@ def collect_terms(text: str) -> frozenset[str]:
 
 
 def _strip_pieces(text: str, pieces: Iterable[TextSpan]) -> list[TextSpan]:
-    """Strip the white space around pieces, and drop those that are nothing else."""
     texts = ((start, text[start:end]) for start, end in pieces)
     starts = ((start + len(piece) - len(piece.lstrip()), piece.strip()) for start, piece in texts)
     return [(start, start + len(piece)) for start, piece in starts if piece]

@@ -181,7 +181,6 @@ class _Comparison:
 
 
 def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: Passage) -> _Comparison | None:
-    """Compare the claim with a sentence in its context; None if the sentence has nothing of the claim."""
     here, facts = post[n], claim.facts
     parent = extract_facts(passage.header.partition(" · ")[2], "ru")
     tags = extract_facts(" ".join(_TAG.findall(" ".join(one.text for one in post[-_TAGGED_SENTENCES:]))), "ru")
@@ -223,7 +222,6 @@ def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: 
 
 
 def _read_sentence(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: Passage) -> _Reading | None:
-    """Read what a sentence says of the claim; None if the sentence has nothing of it."""
     if (seen := _compare(claim, post, n, passage)) is None:
         return None
     if other := find_other_thing(claim.facts, seen.here, [*seen.around, claim.title]):

@@ -215,7 +215,6 @@ def _agrees(word: Word, noun: Word) -> bool:
 
 
 def _find_other_number(claim: SentenceFacts, here: SentenceFacts, around: Sequence[SentenceFacts]) -> str:
-    """Find that the number by which the claim names its thing is not there."""
     mine = list_identifiers(claim)
     theirs = list_identifiers(here) if mine else []
     for number in mine:

@@ -107,7 +107,6 @@ def extract_claims(text: str) -> tuple[Claim, ...]:
 
 
 def _is_claim(sentence: str) -> bool:
-    """Check whether a sentence states something."""
     plain = _LINKS.sub(" ", sentence).strip()
     words = split_words(plain)
     if _QUESTION.search(plain) and not _IS_IT_TRUE.match(plain):

@@ -251,7 +251,6 @@ def rank_pieces(
 
 
 def _estimate_answering(asked: QueryTerms, ranked: Sequence[ExtractCandidate], evidence: Evidence) -> float:
-    """Probability that the first of the ranked pieces answers."""
     first = ranked[0]
     best_of_post = {one.source.number: one.score for one in reversed(ranked)}
     others = [score for number, score in best_of_post.items() if number != first.source.number]

@@ -114,7 +114,6 @@ class _WritingState:
 
 
 async def _write_answer(budget: PromptBudget, seat: LlmSession, state: _WritingState) -> None:
-    """Stream the answer and parse it line by line."""
     numbers = [excerpt.source.number for excerpt in budget.excerpts]
     state.sources = {number: state.sources[number] for number in numbers}
     grammar = build_answer_grammar(numbers, state.refusal, budget.sentences, budget.characters)

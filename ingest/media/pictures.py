@@ -83,13 +83,19 @@ def recognize_lines(picture: Image) -> list[str]:
     seen = _recognize_words(page, "rus+eng")
     seen += _find_missed_numbers(page, seen)
     for word in seen:
+        count = len(re.findall(r"\w", word.text))
         is_rouble = word.text in ("P", "Р") and words and words[-1].text[-1].isdecimal()
-        if is_rouble or _is_text(word):
+        # short words are seen in a texture or a rule; a number is read once more
+        is_text = count > 0 and word.confidence >= (_MIN_CONFIDENCE if count > 2 else _SURE_CONFIDENCE)
+        if is_rouble or is_text or has_digit(word.text):
             words.append(word)
     sure = [word for word in words if word.confidence >= _SURE_CONFIDENCE and len(re.findall(r"\w", word.text)) > 2]
     if not sure or len(sure) < _MIN_SURE_SHARE * len(seen):
         return []  # the texture of a photo
-    return [_restore_rouble(line) for line in arrange_lines(_check_words(page, words), _CELL_GAP)]
+    # the sign of the rouble, where it is read as a letter; as a digit it stands in doubt
+    lines = arrange_lines(_check_words(page, words), _CELL_GAP)
+    lines = [re.sub(r"(?<=\d) 2$", f" 2{DOUBTFUL_MARK}", line) for line in lines]
+    return [re.sub(r"(?<=\d)((?:\(\?\))?) ?[PР°](?=[\s,;/]|$)", r"\1 ₽", line) for line in lines]
 
 
 def _find_missed_numbers(page: Image, seen: Sequence[_Word]) -> list[_Word]:
@@ -108,14 +114,6 @@ def _find_missed_numbers(page: Image, seen: Sequence[_Word]) -> list[_Word]:
     return [
         word for word in found if word.confidence >= _CERTAIN_CONFIDENCE and re.fullmatch(r"[\d:.,-]{2,}", word.text)
     ]
-
-
-def _is_text(word: _Word) -> bool:
-    """Whether a word is none of the short ones that are seen in a texture or a rule."""
-    count = len(re.findall(r"\w", word.text))
-    if has_digit(word.text):
-        return True  # it is read once more
-    return count > 0 and word.confidence >= (_MIN_CONFIDENCE if count > 2 else _SURE_CONFIDENCE)
 
 
 def _convert_to_grey(picture: Image) -> Image:
@@ -342,9 +340,3 @@ def _check_number(first: _Word, second: _Word) -> str:
         better = iter(others)
         text = re.sub(r"\d", lambda _: next(better), text)
     return re.sub(r"(\d)(?=\D*$)", rf"\1{DOUBTFUL_MARK}", text)
-
-
-def _restore_rouble(line: str) -> str:
-    """Restore the sign of the rouble where it is read as a letter; as a digit it stands in doubt."""
-    line = re.sub(r"(?<=\d) 2$", f" 2{DOUBTFUL_MARK}", line)
-    return re.sub(r"(?<=\d)((?:\(\?\))?) ?[PР°](?=[\s,;/]|$)", r"\1 ₽", line)

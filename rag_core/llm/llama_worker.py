@@ -554,9 +554,7 @@ class LlamaModel:
         if not at:
             raise RequestRefused("failed", "one of the two words begins with the other")
         tokens = either[0][:at]
-        began = time.monotonic()
-        evaluated = self._read_prompt(tokens, ask, on_progress)
-        took_ms = 1000 * (time.monotonic() - began)
+        self._read_prompt(tokens, ask, on_progress)
         logits = self._logits()
         firsts = [{one[at]} for one in either]
         for first, word in zip(firsts, ask["words"], strict=True):
@@ -567,7 +565,7 @@ class LlamaModel:
         odds = float(np.logaddexp.reduce(yes) - np.logaddexp.reduce(no))
         if not math.isfinite(odds):
             raise RequestRefused("failed", "the model gives both words no chance")
-        yield {"odds": odds, "evaluated": evaluated, "took_ms": took_ms}
+        yield {"odds": odds}
 
     def count(self, ask: Message, _: Callable[[], None]) -> Iterator[Message]:
         """Count the tokens of each text."""

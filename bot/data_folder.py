@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from rag_core.errors import ArchiveUnavailable, translate_errors
 from rag_core.storage.backups import ARCHIVE_FILE, get_backups_folder
@@ -80,7 +80,7 @@ def _measure_file(file: Path) -> int:
 
 
 _LOCK_FILE = "citegram.lock"
-_MAX_LOCK_TEXT = 40  # characters: the id of a process, or the address of a page
+_MAX_ID_LENGTH = 40  # characters
 
 
 class FolderLocked(ArchiveUnavailable):
@@ -95,39 +95,25 @@ class FolderLocked(ArchiveUnavailable):
 
 
 @contextmanager
-def open_lock_file(folder: Path, name: str) -> Iterator[TextIO]:
-    """Open a file to be locked in a data folder, which is made where it is missing. Raises ArchiveUnavailable."""
+def lock_data_folder(folder: Path) -> Iterator[None]:
+    """Lock the data folder, which is made where it is missing; the kernel releases the lock however the process ends.
+
+    Raises FolderLocked where another process holds it, else ArchiveUnavailable.
+    """
     with translate_errors(
         ArchiveUnavailable,
         OSError,
         say=f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data.",
     ):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # channel texts are for their readers only
-        file = (folder / name).open("a+", encoding="ascii", errors="replace")
-    with file:
-        yield file
-
-
-def take_lock(file: TextIO) -> str | None:
-    """Lock a file and empty it; where another process holds the lock, return what that wrote into it.
-
-    The kernel releases the lock when the process ends, however it ends; the file stays.
-    """
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        return file.read(_MAX_LOCK_TEXT).strip()
-    file.truncate(0)
-    return None
-
-
-@contextmanager
-def lock_data_folder(folder: Path) -> Iterator[None]:
-    """Lock the data folder. Raises FolderLocked where another process holds it, else ArchiveUnavailable."""
-    with open_lock_file(folder, _LOCK_FILE) as lock:
-        if (process := take_lock(lock)) is not None:
-            raise FolderLocked(folder, process or "unknown")
+        lock = (folder / _LOCK_FILE).open("a+", encoding="ascii", errors="replace")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise FolderLocked(folder, lock.read(_MAX_ID_LENGTH).strip() or "unknown") from None
+        lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
         yield

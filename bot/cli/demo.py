@@ -7,20 +7,21 @@ import sys
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import TextIO, cast
+from typing import cast
+from zoneinfo import ZoneInfo
 
 import aiohttp
 from pydantic import SecretStr
 
 from bot.app import run_bot
 from bot.cli.folder import catch_up_indexes, show_progress_bar
-from bot.control import hold_folder
-from bot.data_folder import open_lock_file, take_lock
+from bot.control import hold_folder, hold_folder_or_connect
+from bot.i18n import get_translator
 from bot.sandbox.messages import Json
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER, Membership, SuggestedQuestion
 from bot.settings import HistorySettings, Settings, WebhookSettings, is_desktop
+from bot.views.text import format_answer_text
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions
 from rag_core.engine import open_engine
@@ -32,6 +33,7 @@ from rag_core.run import Budgets
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage import Archive, posts, readers
 from rag_core.storage.backups import ARCHIVE_FILE
+from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, Visibility
 
 ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
@@ -142,53 +144,36 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Run the demo, or use the one that runs in the same folder. Returns the exit code."""
+    """Run the demo, or ask the one that runs in the same folder. Returns the exit code."""
     folder = settings.data.dir / "demo"
-    async with _claim_folder(folder) as (claim, running_at):
-        if running_at:
+    async with hold_folder_or_connect(folder) as owner:
+        if owner:
+            owner.as_reader = True
             if args.once is None:
-                print(f"The demo is running already: open {running_at}")
-            else:
-                await _ask_once(running_at, settings, args.once)
+                print(f"The demo is running already (process {owner.process}): open the address that it printed.")
+            elif answer := await owner.ask(args.once, trace=False):
+                print(format_answer_text(answer, get_translator(detect_language(args.once)), ZoneInfo(_SAMPLE_ZONE)))
             return 0
-        if not (folder / ARCHIVE_FILE).exists() and (args.once is None or sys.stderr.isatty()):
-            print("Setting up the sample channels: about a minute, the first time only.", file=sys.stderr, flush=True)
-        models, retrievers = await _choose_models(settings.rag())
-        demo_settings = settings.model_copy(update={"data": DataSettings(dir=folder), "models": models})
-        ports = (0,) if args.once is not None else (args.port,) if args.port is not None else _DEFAULT_PORTS
-        async with open_demo_sandbox(demo_settings, *ports) as (sandbox, demo):
-            models_used = f"{retrievers} {_describe_writer(demo.rag())}"
-            if args.once is not None:
-                async with run_demo_bot(demo):
-                    await _ask_once(sandbox.url, demo, args.once)
-                print(f"\n({models_used})", file=sys.stderr)
-                return 0
-            print(models_used)
-            if args.port is None and not sandbox.url.endswith(f":{_DEFAULT_PORTS.start}"):
-                print(f"Port {_DEFAULT_PORTS.start} is taken by another program: the page has the next free one.")
-            print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
-            claim.write(sandbox.url)
-            claim.flush()
-            if is_desktop() and not args.no_browser:
-                await asyncio.to_thread(webbrowser.open, sandbox.url)
-            await run_bot(demo, watch=sandbox.observed)
+    if not (folder / ARCHIVE_FILE).exists() and (args.once is None or sys.stderr.isatty()):
+        print("Setting up the sample channels: about a minute, the first time only.", file=sys.stderr, flush=True)
+    models, retrievers = await _choose_models(settings.rag())
+    demo_settings = settings.model_copy(update={"data": DataSettings(dir=folder), "models": models})
+    ports = (0,) if args.once is not None else (args.port,) if args.port is not None else _DEFAULT_PORTS
+    async with open_demo_sandbox(demo_settings, *ports) as (sandbox, demo):
+        models_used = f"{retrievers} {_describe_writer(demo.rag())}"
+        if args.once is not None:
+            async with run_demo_bot(demo):
+                await _ask_once(sandbox.url, demo, args.once)
+            print(f"\n({models_used})", file=sys.stderr)
+            return 0
+        print(models_used)
+        if args.port is None and not sandbox.url.endswith(f":{_DEFAULT_PORTS.start}"):
+            print(f"Port {_DEFAULT_PORTS.start} is taken by another program: the page has the next free one.")
+        print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
+        if is_desktop() and not args.no_browser:
+            await asyncio.to_thread(webbrowser.open, sandbox.url)
+        await run_bot(demo, watch=sandbox.observed)
     return 0
-
-
-@asynccontextmanager
-async def _claim_folder(folder: Path) -> AsyncIterator[tuple[TextIO, str | None]]:
-    """Claim the folder for one demo: a file for the address of its page, and the address of one that runs.
-
-    A demo that is being set up is waited for.
-    """
-    with open_lock_file(folder, "demo.url") as file:
-        waiting = False
-        while (running_at := take_lock(file)) == "":
-            if not waiting:
-                print("Another demo is being set up in this folder: waiting for it.", file=sys.stderr, flush=True)
-                waiting = True
-            await asyncio.sleep(0.2)
-        yield file, running_at
 
 
 async def _choose_models(settings: RagSettings) -> tuple[ModelSettings, str]:

@@ -3,9 +3,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from edited_posts import read_edits
 from hypothesis import given
 from hypothesis import strategies as st
-from near_duplicate_edits import FACTS, HARMLESS, make_edits, read_posts
 
 import ingest.copies
 from ingest.copies import BANDS, compute_minhash_bands, hash_exact_text, parse_compared_text
@@ -21,13 +21,8 @@ def are_duplicates(one, other):
     return ingest.copies.are_duplicates(parse_compared_text(one), parse_compared_text(other))
 
 
-@pytest.fixture(scope="module")
-def corpus(shared_data):
-    return read_posts(shared_data / "tg_ru_news")
-
-
-def test_of_440_edits_of_one_fact_hardly_one_is_the_same_post(corpus):
-    changed = make_edits(FACTS, corpus, 110)
+def test_of_440_edits_of_one_fact_hardly_one_is_the_same_post(shared_data):
+    changed = read_edits("copies/edits.jsonl", shared_data, "fact")
     joined = [change for change in changed if are_duplicates(change.before, change.after)]
     assert len(changed) == 440
     assert len(joined) <= 0.01 * len(changed), joined
@@ -36,8 +31,8 @@ def test_of_440_edits_of_one_fact_hardly_one_is_the_same_post(corpus):
         assert before.facts != after.facts or not before.all, change  # without words of its own it is no copy
 
 
-def test_of_450_harmless_changes_nearly_all_are_the_same_post(corpus):
-    changed = make_edits(HARMLESS, corpus, 90)
+def test_of_450_harmless_changes_nearly_all_are_the_same_post(shared_data):
+    changed = read_edits("copies/edits.jsonl", shared_data, "harmless")
     lost = [change for change in changed if not are_duplicates(change.before, change.after)]
     assert len(changed) == 450
     assert len(lost) <= 0.05 * len(changed), Counter(change.kind for change in lost)

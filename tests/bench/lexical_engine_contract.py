@@ -1,7 +1,7 @@
-"""Contract of lexical engines: the lexical leg and its peers with the same terms, the same queries, the 50 best.
+"""Contract of lexical engines: the lexical leg and rank-bm25 with the same terms, the same queries, the 50 best.
 
-Each is used as its own documentation advises for one box; where the ranking can be set it is set to ours
-(k1 0.9, b 0.4, for rank-bm25 the idf, too). rank-bm25 is charged for `get_scores` alone, choosing comes on top.
+The ranking of rank-bm25 is set to ours (k1 0.9, b 0.4, the idf, too). It is charged for `get_scores` alone, choosing
+comes on top.
 """
 
 from collections import Counter
@@ -86,54 +86,4 @@ class RankBM25:
         return [(int(n), float(found[n])) for n in top]
 
 
-class Tantivy:
-    """tantivy (Rust), through its Python package; posts are told by a fast field."""
-
-    def __init__(self, corpus, folder):
-        import tantivy
-
-        self.corpus, self.t = corpus, tantivy
-        schema = tantivy.SchemaBuilder().add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
-        for name in ("post", "chat", "date"):
-            schema = schema.add_integer_field(name, indexed=name == "chat", fast=True)
-        self.schema = schema.build()
-        self.index = tantivy.Index(self.schema, str(folder))
-        self.index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
-
-    def build(self, documents):
-        writer, frame = self.index.writer(256_000_000, 1), self.corpus.frame
-        for n, terms in enumerate(documents):
-            row = {"chat": frame.key(n).chat_id, "date": int(frame.date[n]), "post": n}
-            writer.add_document(self.t.Document(terms=" ".join(terms), **row))
-        writer.commit()
-        writer.wait_merging_threads()
-        self.index.reload()
-        self.searcher = self.index.searcher()
-
-    def _terms(self, query):
-        should = self.t.Occur.Should
-        return self.t.Query.boolean_query(
-            [(should, self.t.Query.term_query(self.schema, "terms", term)) for term in query.terms]
-        )
-
-    def search(self, query):
-        return self._found(self._terms(query))
-
-    def _found(self, query):
-        hits = self.searcher.search(query, MOST, count=False).hits
-        return hits, self.searcher.fast_field_values("post", [address for _, address in hits])
-
-    def within(self, query):
-        must, window = self.t.Occur.Must, query.window
-        dated = (int(window.since.timestamp()), int(window.until.timestamp()), True, False)
-        chats = self.t.Query.term_set_query(self.schema, "chat", list(window.channels))
-        dates = self.t.Query.range_query(self.schema, "date", self.t.FieldType.Integer, *dated)
-        only = [(must, self.t.Query.const_score_query(part, 0.0)) for part in (chats, dates)]
-        return self._found(self.t.Query.boolean_query([(must, self._terms(query)), *only]))
-
-    def best(self, found):
-        return [(post, score) for (score, _), post in zip(*found, strict=True)]
-
-
-ENGINES = {"citegram": Ours, "rank-bm25": RankBM25, "tantivy": Tantivy}
-NEEDS = {"rank-bm25": "rank_bm25", "tantivy": "tantivy"}  # engine -> module
+ENGINES = {"citegram": Ours, "rank-bm25": RankBM25}

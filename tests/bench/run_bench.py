@@ -1,4 +1,4 @@
-"""The bench: our engines and their peers, side by side in one run. Prints tables.
+"""The bench: our engines, rank-bm25 and a numpy scan, side by side in one run. Prints tables.
 
 python tests/bench/run_bench.py [--sizes 10k,100k,1m] [--queries 200]
 """
@@ -9,7 +9,6 @@ import platform
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError
 
@@ -22,25 +21,20 @@ from bench.measure_process import in_child
 
 _CHILD = Path(__file__).with_name("measure_one_engine.py")
 _ENGINES = {"lexical": [*lexical_engine_contract.ENGINES], "dense": [*dense_engines.ENGINES], "whole": ["citegram"]}
-_NEEDS = lexical_engine_contract.NEEDS | dense_engines.NEEDS
 
 
-def run_bench(sizes, queries, peers=None):
-    """Measure everything, smallest size first: `metrics` by size, leg and engine, `ratios`, `agreement`, `skipped`.
-
-    `peers`: these alone beside ours.
-    """
+def run_bench(sizes, queries):
+    """Measure everything, smallest size first: `metrics` by size, leg and engine, `ratios`, `agreement`, `skipped`."""
     metrics = {}
-    skipped = [f"{name} is not installed: left out" for name, module in _NEEDS.items() if find_spec(module) is None]
+    skipped = []
     for size in sizes:
         for leg, engines in _ENGINES.items():
             rows = metrics.setdefault(str(size), {}).setdefault(leg, {})
             for name in engines:
-                if find_spec(_NEEDS.get(name, "json")) and (peers is None or name in ("citegram", *peers)):
-                    try:
-                        rows[name] = _measure(leg, name, size, queries)
-                    except CalledProcessError as exc:
-                        skipped.append(f"{name} failed at {size:,} posts (exit code {exc.returncode})")
+                try:
+                    rows[name] = _measure(leg, name, size, queries)
+                except CalledProcessError as exc:
+                    skipped.append(f"{name} failed at {size:,} posts (exit code {exc.returncode})")
     return {"metrics": metrics, "skipped": skipped} | compute_ratios(metrics)
 
 

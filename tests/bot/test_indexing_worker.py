@@ -115,10 +115,13 @@ async def test_a_removal_of_many_posts_is_finished_whatever_comes_between(archiv
     assert await archive.column("SELECT chat_id FROM posts") == [-1002]
 
 
-async def test_a_post_is_found_soon_after_it_was_posted(sandbox, live_bot):
-    await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
-    async with asyncio.timeout(30):
-        while True:
-            reply = await say(sandbox, OTTO, "When does the regatta of wooden sailboats begin?")
-            if "Saturday at noon" in reply["text"]:
-                break
+async def test_a_post_and_its_edit_are_found_soon(sandbox, live_bot):
+    async def is_answered(words):
+        async with asyncio.timeout(30):
+            while words not in (await say(sandbox, OTTO, "When does the regatta of wooden sailboats begin?"))["text"]:
+                pass
+
+    post = await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+    await is_answered("Saturday at noon")
+    await sandbox.edit(HARBOUR, post["message_id"], "The regatta of wooden sailboats begins on Sunday at nine.")
+    await is_answered("Sunday at nine")

@@ -558,7 +558,6 @@ def _get_own_message(world: SandboxState, chat: int | str | None, message_id: in
     return room, room.messages[message_id]
 
 
-# Public functions by the method whose call they take.
 HANDLERS: dict[type[bot_api.TelegramMethod[Any]], Callable[..., Any]] = {
     hints["call"]: handler
     for name, handler in list(globals().items())

@@ -192,7 +192,6 @@ class ChatTasks:
 _UNRETRIED_METHODS = {
     "getUpdates", "sendChatAction", "sendMessageDraft", "sendRichMessageDraft", "setMessageReaction"
 }  # fmt: skip
-# Errors that a retry may overcome.
 _TRANSIENT_ERRORS = (
     exceptions.TelegramRetryAfter,
     exceptions.TelegramServerError,

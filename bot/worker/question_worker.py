@@ -55,9 +55,7 @@ from rag_core.verification.verify import verify_text
 _MAX_CONCURRENT_SEARCHES = 2
 
 _UPDATE_INTERVAL_SECONDS = 1.0
-# Telegram accepts about 30 calls a second: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-
-# this
-_CALL_SPACING_SECONDS = 0.05
+_CALL_SPACING_SECONDS = 0.05  # Telegram accepts about 30 calls a second
 _MAX_POSITIONS = 500  # questions further back are shown their position when they come nearer
 _GROUP_INTERVAL_SECONDS = 10.0  # a group's message is changed less often: others write there as well
 

@@ -30,7 +30,6 @@ from ingest.copies import ComparedText as DuplicateWords
 from ingest.copies import parse_compared_text as duplicate_words
 from ingest.json_export import ImportNote
 from rag_core.models.onnx_models import PassageSimilarity, TokenVectors
-from rag_core.planning.llm_planner import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
@@ -119,7 +118,6 @@ _MAKERS = {
     ClaimTerms: lambda text: ClaimTerms(extract_facts(text, "en"), text, lambda _: 1.0),
     Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
     Vocabulary: lambda text: Vocabulary(split_words(text)),
-    type[P]: lambda text: SearchPlan,
     Moment: lambda text: next(iter(extract_facts(text, "en").moments), Moment(0, 1, 2024, 3, 12)),
     Number: lambda text: next(iter(extract_facts(text, "en").numbers), Number((5.0,), "eur", "", 0, 1)),
 }

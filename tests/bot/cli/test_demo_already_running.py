@@ -63,8 +63,17 @@ case "$*" in
   "-m venv .venv") mkdir -p .venv/bin "$site" && cp "$0" .venv/bin/python ;;
   *"--require-hashes"*)
     for n in 1 2; do echo "Collecting a$n==1"; done
-    echo "Requirement already satisfied: a3==1 in $site"; echo "Requirement already satisfied: b>2 in $site"; sleep 8
-    echo "Installing collected packages: a1, a2, a3"; mkdir "$site/a1.dist-info" "$site/a2.dist-info"; sleep 8 ;;
+    echo "Requirement already satisfied: a3==1 in $site"; echo "Requirement already satisfied: b>2 in $site"
+    sleep line5
+    echo "Installing collected packages: a1, a2, a3"; mkdir "$site/a1.dist-info" "$site/a2.dist-info"
+    sleep line10 ;;
+esac
+"""
+# A second is a fiftieth of one, and `sleep lineN` waits until who counts the seconds has begun the one after the Nth.
+HASTY_SLEEP = """#!/bin/sh
+case "$1" in
+  line*) until [ "$(wc -c < seconds)" -gt "${1#line}" ]; do /bin/sleep 0.01; done ;;
+  *) printf . >> seconds; exec /bin/sleep 0.02 ;;
 esac
 """
 
@@ -76,9 +85,10 @@ async def test_an_installation_tells_how_far_it_is(tmp_path):
     shutil.copytree(ROOT / "deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns("pictures"))
     (tmp_path / "requirements.lock").write_text("".join(f"a{n}==1 \\\n    --hash=sha256:0\n" for n in (1, 2, 3)))
     python = tmp_path / "python"
-    hasty = tmp_path / "hasty" / "sleep"  # a quarter of the seconds, of who waits and of who is waited for
+    hasty = tmp_path / "hasty" / "sleep"
     hasty.parent.mkdir()
-    hasty.write_text(f"#!{sys.executable} -S\nimport sys, time\ntime.sleep(float(sys.argv[1]) / 4)\n", encoding="utf-8")
+    hasty.write_text(HASTY_SLEEP, encoding="utf-8")
+    (tmp_path / "seconds").touch()
     python.write_text(SLOW_PYTHON, encoding="utf-8")
     for program in (python, hasty):
         program.chmod(0o755)

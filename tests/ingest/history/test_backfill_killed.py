@@ -17,7 +17,7 @@ from rag_core.storage import Archive, channel_history, channels, posts
 KILLS = choose_size(20, 10)
 EACH = 2  # batches of a process, after which it waits to be killed: all together are too few to fetch everything
 # with holes
-EXPECTED = {number for number in range(1, 5401) if number % 14 != 7}
+EXPECTED = {number for number in range(1, choose_size(5401, 2701)) if number % 14 != 7}
 
 
 async def fetch(folder, batches, on_reply=lambda: None):

@@ -151,6 +151,7 @@ def misses_some(text):
 @pytest.mark.parametrize("kind", ["500", "stall"])
 async def test_what_was_not_looked_at_is_said_to_who_may_be_a_member(sandbox, live, home, kind, monkeypatch):
     monkeypatch.setattr(access, "_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("bot.telegram.session.RetryMiddleware.__init__.__defaults__", (2, 0.02))
     await inside(home, CREW, SAFE)
     set_chat_member(sandbox.world, CREW, RITA, "member")
     asking = (PADLOCK, "/search padlock", "/verify The boathouse padlock opens with 4417.", "/start", "/digest now")

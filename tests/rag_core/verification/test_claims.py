@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import read_table
 
 from rag_core.text.tokens import detect_language
 from rag_core.types import Passage, PostKey
@@ -18,8 +19,6 @@ from rag_core.verification.verify import AssessedPassage, decide_verdict, extrac
 
 SIBLINGS = Path(__file__).parents[2] / "data" / "siblings"
 LABELS = {"yes": Label.SUPPORTED, "no": Label.CONTRADICTED, "open": Label.NOT_FOUND}
-LINES = Path(__file__).with_name("claims.txt").read_text("utf-8").splitlines()
-ROWS = [tuple(line.replace("\\n", "\n").split(" | ")) for line in LINES if not line.startswith("#")]
 
 
 def judge(claim, *posts):
@@ -35,7 +34,7 @@ def judge(claim, *posts):
     return decide_verdict(said, list(map(AssessedPassage, passages, supports)))[0].label
 
 
-@pytest.mark.parametrize(("verdict", "claim", "post"), ROWS)
+@pytest.mark.parametrize(("verdict", "claim", "post"), read_table(__file__, "claims.txt"))
 def test_a_post_says_this_of_a_claim(verdict, claim, post):
     found = judge(claim, (post, "2025-03-04"))
     if verdict.startswith("not "):

@@ -91,11 +91,11 @@ def generate_query_variants(text: str) -> tuple[str, ...]:
         return (spelt,) if tokenize(spelt) and frozenset(tokenize(spelt)) != own else ()
     names = _extract_names(text)
     bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
-    own_words: dict[tuple[str, ...], str] = {}  # by their terms
+    distinct: dict[tuple[str, ...], str] = {}  # content words by their terms
     for word in _WORD.findall(text):
-        if spelt_terms := tuple(tokenize(word)):
-            own_words.setdefault(spelt_terms, word)
-    content, named = list(own_words.values()), extract_name_stems(text)
+        if word_terms := tuple(tokenize(word)):
+            distinct.setdefault(word_terms, word)
+    content, named = list(distinct.values()), extract_name_stems(text)
     telling = [word for word in content if word.isdecimal() or not named.isdisjoint(tokenize(word))]
     longest = sorted(content, key=len)[-3:]
     candidates = (

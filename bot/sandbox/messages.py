@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from aiogram.enums import MessageEntityType
 from aiogram.types import InputRichMessage
 
+from ingest.message_kinds import count_utf16_units
 from rag_core.types import Post
 
 Json = dict[str, Any]
@@ -113,11 +114,6 @@ _DROPPED_CHARACTERS_PATTERN = re.compile("[\r\u2028-\u202e\u030a\u0333\u033f]")
 _DIRECTION_MARKS_PATTERN = re.compile("[\u200e\u200f]+(?=[\u200e\u200f])")
 LINK_SCHEMES = {"http", "https", "tg"}
 _ENTITY_TYPES = frozenset(kind.value for kind in MessageEntityType)
-
-
-def count_utf16_units(text: str) -> int:
-    """Compute the length in UTF-16 units."""
-    return len(text) + sum(character > "\uffff" for character in text)
 
 
 def extract_entity_text(text: str, offset: int, length: int) -> str:

@@ -18,7 +18,6 @@ from bot.sandbox.messages import (
     MAX_QUOTE_CHARACTERS,
     Json,
     bad_request,
-    count_utf16_units,
     forbidden,
     prepare_quote,
     prepare_rich_message,
@@ -37,6 +36,7 @@ from bot.sandbox.state import (
     require_writable_chat,
     set_chat_member,
 )
+from ingest.message_kinds import count_utf16_units
 
 # Entity types that a quote must share with its message: https://core.telegram.org/bots/api#replyparameters
 _STYLE_TYPES = {"bold", "italic", "underline", "strikethrough", "spoiler"}

@@ -12,8 +12,8 @@ from hostile_texts import entities, every_other, posts, prompt_leaks, questions
 from obedient_model import KNOWN, TOKEN, obedient_server
 from sample_sizes import choose_size
 
-from bot.sandbox.messages import count_utf16_units
 from bot.settings import Settings
+from ingest.message_kinds import count_utf16_units
 
 # What only members, only admins may read; the bot's own token; what the model claims to know.
 HIDDEN = ("4417", "blue door", "staircase", "counted twice", "The safe", KNOWN, TOKEN, TOKEN[9:])

@@ -15,10 +15,11 @@ from obedient_model import KNOWN, THOUGHT, TOKEN, ObedientLlm
 from sample_sizes import choose_size
 
 from bot.i18n import get_translator
-from bot.sandbox.messages import count_utf16_units, extract_entity_text, prepare_text
+from bot.sandbox.messages import extract_entity_text, prepare_text
 from bot.views.answer import render_answer
 from bot.views.format import split_pages
 from bot.views.text import RenderContext
+from ingest.message_kinds import count_utf16_units
 from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.conversation.memory import resolve_followup
 from rag_core.planning.llm_planner import KnownEntities, merge_plans, parse_proposal

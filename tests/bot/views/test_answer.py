@@ -6,10 +6,11 @@ import pytest
 from sample_sizes import choose_size
 
 from bot.i18n import get_translator
-from bot.sandbox.messages import count_utf16_units, prepare_text
+from bot.sandbox.messages import prepare_text
 from bot.views.answer import make_link, render_answer, render_sentences
 from bot.views.format import split_pages
 from bot.views.text import RenderContext
+from ingest.message_kinds import count_utf16_units
 from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.i18n import get_translator
-from bot.sandbox.messages import count_utf16_units, prepare_text
+from bot.sandbox.messages import prepare_text
 from bot.views.keyboards import cut_page
 from bot.views.results import RESULTS_PER_PAGE, render_search_page
 from bot.views.text import RenderContext
+from ingest.message_kinds import count_utf16_units
 from rag_core.retrieval.post_search import FoundPost, SearchListing, SearchRequest, TextMatcher
 from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, SearchFilter, Shortfall
 

@@ -21,7 +21,6 @@ NOBODY = 65534
 FERRY = "When does the ferry to Owl Island leave?"
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
 
-CONNECT = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(999).decode())"
 SWAP = """
 import os, socket, sys
 path = sys.argv[1]
@@ -55,15 +54,6 @@ async def as_nobody(script, *words):
     return await asyncio.create_subprocess_exec(
         python, "-c", script, *words, user=NOBODY, group=NOBODY, extra_groups=[], stdout=pipe, stderr=pipe
     )
-
-
-@only_root
-async def test_another_user_cannot_even_connect(folder):
-    with lock_data_folder(folder):
-        async with serve_control_socket(folder, {"ask": echo}):
-            child = await as_nobody(CONNECT, str(folder / "citegram.sock"))
-            _, said = await child.communicate()
-    assert b"PermissionError" in said
 
 
 @only_root
@@ -121,6 +111,7 @@ async def test_many_slow_callers_leave_room_for_the_next(folder, monkeypatch):
                         break
                     except RagError:
                         await asyncio.sleep(0.2)
+            assert b"No request came" in await lines[0][0].read()
             for _, writer in lines:
                 writer.transport.abort()
 

@@ -90,17 +90,6 @@ def test_our_own_sentences_are_kept_and_others_are_not():
     assert SECRET not in logged("failed", exc=asyncio.InvalidStateError(SECRET))
 
 
-async def test_every_line_of_a_question_names_its_trace(sandbox, live, ask):
-    with log_of() as written:
-        async with live():
-            await ask(OTTO, QUESTION)
-            await ask(OTTO, "When is mackerel sold?")
-    of_questions = re.findall(r"INFO rag_core\.engine(.*): answered (\w+) ", written.getvalue())
-    assert [named for named, _ in of_questions] == [f" [{trace}]" for _, trace in of_questions]
-    assert len({trace for _, trace in of_questions}) == 2
-    assert re.search(r"INFO bot\.app: @citegram_bot answers", written.getvalue())  # a line of no question
-
-
 @pytest.mark.plants_secrets
 @pytest.mark.parametrize("structured", [False, True])
 async def test_a_failing_question_names_its_trace_and_neither_text_nor_token(

@@ -22,6 +22,7 @@ async def test_a_server_that_comes_up_after_the_bot_is_taken_up_without_a_hand(
         await sandbox.say(OTTO, FERRY)
         (reply,) = await sandbox.replies(OTTO, timeout=60)
         assert "7:30" in reply["text"]
+        assert "I searched by words only: the search by meaning is down." in reply["text"]
         await qdrant.start()
         async with asyncio.timeout(120):
             while not any(call.endswith("/points") and call.startswith("PUT") for call in qdrant.asked):  # noqa: ASYNC110

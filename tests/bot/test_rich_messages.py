@@ -23,7 +23,6 @@ from driver import (
 from rich_text import find_notes, join_words, list_links, list_marks, outline
 
 from bot.sandbox.state import set_chat_member
-from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
 from rag_core.storage import readers
 
@@ -150,32 +149,6 @@ async def test_a_refusal_of_both_forms_says_nothing_of_the_first(sandbox, live, 
     assert await query_archive(rich_home, lambda archive: readers.is_rich_chat(archive, OTTO))
 
 
-@pytest.mark.parametrize("kind", ["drop", "lost"])
-async def test_a_rich_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot(
-    sandbox, live, rich_home, monkeypatch, kind
-):
-    async def never(*_, **__):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
-    monkeypatch.setattr("bot.worker.delivery._LONGEST_SENDING_SECONDS", 0.1)
-    monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
-    for fault in (kind, "500"):
-        sandbox.faults.fail_next("sendRichMessage", fault, times=1 if fault == kind else 1000)
-    sandbox.faults.fail_next("sendMessage", "500", times=1000)
-    async with live():
-        await sandbox.say(OTTO, FERRY)
-        assert await wait_until(lambda: bool(execute(rich_home, "SELECT * FROM deliveries WHERE tried")))
-    sandbox.faults.clear()
-    monkeypatch.setattr(question_worker, "answer_question", never)
-    async with live():
-        assert await wait_until(lambda: execute(rich_home, "SELECT state FROM questions") == [("answered",)])
-    told = [one for one in sandbox.world.room(OTTO).messages.values() if "rich_message" in one]
-    assert len(told) == (1 if kind == "drop" else 2)
-    assert all(join_words(find_notes(one["rich_message"])["p1"]["text"]) == NOTE for one in told)
-    assert "ferry" not in str(execute(rich_home, "SELECT answer FROM questions"))  # words are not kept
-
-
 async def ask_of_regatta(sandbox, home):
     """Post of the regatta, and ask until the answer quotes it: the number of the post, and the answer."""
     number = (await sandbox.post(HARBOUR, f"{REGATTA}\n\n{REST} Dogs stay at home."))["message_id"]
@@ -236,20 +209,6 @@ async def test_the_buttons_of_a_rich_answer_quote_its_post(sandbox, live, rich_h
         (quote,) = await sandbox.replies(OTTO)
     assert quote["quote"]["text"].startswith(REGATTA)
     assert quote["external_reply"]["message_id"] == number
-
-
-async def test_a_rich_answer_can_be_verified_by_a_reply(sandbox, live, rich_home, ask):
-    async with live():
-        answer = await ask(OTTO, FERRY)
-        verdict = await ask(OTTO, "/verify", reply_to=answer["message_id"])
-    assert f"paragraph: “{NOTE.removeprefix('[1] ')}”" in words(verdict)
-
-
-async def test_a_refusal_has_no_notes(sandbox, live, rich_home, ask):
-    async with live():
-        answer = await ask(OTTO, "Which zeppelin won the chess tournament?")
-    assert not find_notes(answer["rich_message"])
-    assert not list_marks(answer["rich_message"])
 
 
 @pytest.mark.parametrize("refused", [False, True])

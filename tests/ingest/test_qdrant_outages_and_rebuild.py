@@ -10,8 +10,6 @@ from qdrant_node import needs_server
 
 from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
-from rag_core.answer import answer_question
-from rag_core.errors import QdrantGone
 from rag_core.storage.backups import make_backup, restore_backup
 
 pytestmark = pytest.mark.slow
@@ -35,16 +33,6 @@ def ferries(make_post):
     return [make_post(n, text, chat=-1001000000001, days=n) for n, text in enumerate(texts, 1)]
 
 
-async def again(work):
-    """Work until the server is found again."""
-    for _ in range(200):
-        try:
-            return await work()
-        except QdrantGone:
-            await asyncio.sleep(0.05)
-    return await work()
-
-
 async def test_a_question_is_answered_with_vectors_on_the_server(
     tmp_path, qdrant, open_library, offline_models, ferries
 ):
@@ -66,23 +54,6 @@ async def test_a_question_is_answered_with_vectors_on_the_server(
 
 async def _untold(*_):
     raise AssertionError("nothing was wrong")
-
-
-async def test_a_server_that_is_gone_is_a_shortfall_and_is_caught_up_later(
-    tmp_path, qdrant, open_library, offline_models, ferries
-):
-    await qdrant.stop()
-    async with open_library(tmp_path / "data", **on(qdrant, offline_models)) as library:  # gone already when we begin
-        await library.keep(*ferries)
-        given = await library.ask(FERRY)
-        assert given.sentences
-        assert [(s.stage, "does not answer" in s.reason) for s in given.shortfalls] == [("dense", True)]
-        dense = DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder)
-        with pytest.raises(QdrantGone):
-            await dense.catch_up()
-        await qdrant.start()
-        assert await again(dense.catch_up) == 3
-        assert (await answer_question(library.question(FERRY), library.rag)).shortfalls == ()
 
 
 @pytest.mark.parametrize("server", ["fake", pytest.param("real", marks=needs_server)])

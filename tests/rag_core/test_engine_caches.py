@@ -153,26 +153,6 @@ async def test_hits_are_forgotten_when_the_vectors_have_changed(library, tmp_pat
         await store.close()
 
 
-async def test_a_secret_told_to_an_insider_stays_unknown_to_an_outsider(library, make_post):
-    secret = "The code of the lighthouse vault is canary-4711."
-    await library.keep(make_post(1, secret, chat=library.safe), make_post(2, "The vault opens.", chat=library.safe))
-    inside, outside = (library.harbour, library.kiln, library.safe), (library.harbour, library.kiln)
-    for question in (
-        "What is the code of the lighthouse vault?",
-        "What is the code of the lighthouse vault in the channel «Treasurer's Vault»?",
-        "How many posts mention the vault?",
-    ):
-        for see in (inside, outside, inside, outside, (library.safe,), outside):
-            given = await library.ask(question, see=see)
-            shown = repr(given)
-            assert (str(library.safe) in shown) == (library.safe in see), question
-            assert ("canary-4711" in shown or "2 posts" in shown) == (library.safe in see), question
-            # nor does it come to the stages behind the search, which look once more at who may read what
-            asked, run = library.question(question, see=see), Run(library.rag.budgets, "test")
-            hits = await search_passages(plan_by_rules(asked, {}), asked, library.rag, run)
-            assert (library.safe in {hit.passage.key.chat_id for hit in hits}) == (library.safe in see), question
-
-
 async def test_whoever_asks_in_whatever_order_is_answered_as_if_nobody_had_asked_before(library, make_post):
     await library.keep(
         make_post(1, "The ferry to Owl Island leaves at 5:00 for members.", chat=library.safe, author="Anna"),
@@ -195,6 +175,10 @@ async def test_whoever_asks_in_whatever_order_is_answered_as_if_nobody_had_asked
     random.Random(3).shuffle(asked)
     for text, see in asked:
         assert told(await library.ask(text, see=see)) == alone[text, see], (text, see)
+        # nor does more come to the stages behind the search, which look once more at who may read what
+        one, run = library.question(text, see=see), Run(library.rag.budgets, "test")
+        hits = await search_passages(plan_by_rules(one, {}), one, library.rag, run)
+        assert {hit.passage.key.chat_id for hit in hits} <= set(see), (text, see)
     hits, looked = library.rag.caches.counts
     assert hits > looked / 3
 

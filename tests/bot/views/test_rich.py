@@ -17,7 +17,7 @@ from bot.views.rich import MAX_RICH_BLOCKS, build_rich_message, quote_post
 from bot.views.text import RenderContext
 from rag_core.retrieval.digests import DigestLine
 from rag_core.text.post_text import list_spoilers
-from rag_core.types import Answer, Certainty, Channel, Citation, Entity, Post, PostKey, Sentence, Visibility
+from rag_core.types import Answer, Channel, Citation, Entity, Post, PostKey, Sentence, Visibility
 from rag_core.verification import Claim, Label, Verdict, Verification
 
 HARBOUR, CREW = -1001234, -1005678
@@ -163,13 +163,3 @@ def test_verdicts_and_digests_say_the_same_in_both_forms(shown):
             assert word in said
         assert {e.url for e in entities if e.url} == set(list_links(rich))
     assert rich["blocks"][0]["type"] == rich["blocks"][1]["type"] == "heading"
-
-
-def test_a_probable_answer_says_so_and_folds_what_comes_after():
-    further = Sentence("A ticket costs 320.", (quote(OLD, "A ticket costs 320."),), further=True)
-    rich = rich_of(render_answer(answered(NOW_SAID, further, certainty=Certainty.PROBABLE), POSTS, EN))
-    kinds = [block["type"] for block in rich["blocks"]]
-    assert kinds == ["paragraph"] * 3 + ["expandable_blockquote", "heading"] + ["expandable_blockquote"] * 2
-    assert outline(rich["blocks"])[:2] == [
-        "paragraph: The answer is probably here:", "paragraph: 2 June 2025: A ticket now costs 400. [1]"
-    ]  # fmt: skip

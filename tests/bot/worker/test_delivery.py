@@ -58,8 +58,8 @@ def answers(sandbox):
     found = Counter()
     for chat_id, sent in sandbox.world.sent.items():
         for message in (sandbox.world.rooms[chat_id].messages[number] for number in sent):
-            if "https://t.me/harbour_news/" in str(message.get("entities")):
-                found[chat_id, message["text"]] += 1
+            if "https://t.me/harbour_news/" in str(message.get("entities", message.get("rich_message"))):
+                found[chat_id, message.get("text", "")] += 1
     return found
 
 
@@ -78,15 +78,19 @@ async def test_where_replies_are_lost_an_answer_comes_twice_at_most(sandbox, liv
     assert execute(home, "SELECT * FROM deliveries") == []
 
 
+@pytest.mark.parametrize("method", ["sendMessage", "sendRichMessage"])
 @pytest.mark.parametrize("kind", ["drop", "lost"])
 async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot(
-    sandbox, live, home, monkeypatch, kind
+    sandbox, live, home, monkeypatch, kind, method
 ):
     async def never(*_, **__):
         raise ZeroDivisionError
 
-    sandbox.faults.fail_next("sendMessage", kind)
-    sandbox.faults.fail_next("sendMessage", "500", times=1000)
+    rich = method == "sendRichMessage"
+    await query_archive(home, lambda archive: readers.save_rich_chat(archive, OTTO, rich=rich))
+    sandbox.faults.fail_next(method, kind)
+    for name in {method, "sendMessage"}:
+        sandbox.faults.fail_next(name, "500", times=1000)
     async with live():
         await sandbox.say(OTTO, QUESTIONS[0])
         await on_its_way(home, "tried")
@@ -96,6 +100,9 @@ async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot
     async with live():
         await settled(home, 1)
     assert list(answers(sandbox).values()) == [1 if kind == "drop" else 2]
+    told = [one for one in sandbox.world.room(OTTO).messages.values() if "7:30" in str(one)]
+    assert all(("rich_message" in one) is rich for one in told)
+    assert "ferry" not in str(execute(home, "SELECT answer FROM questions"))  # words are not kept
 
 
 async def test_an_answer_that_did_not_arrive_is_made_anew_where_its_post_has_gone(sandbox, live, home):

@@ -97,6 +97,7 @@ SPOKEN = "What is new with ferry tickets, says the harbour?"  # not the whole ti
         (OF_HARBOUR, "@harbour_news", -1001), (OF_HARBOUR, "Harbour News", -1001), (OF_KILN, "Печь и глина", -1002),
         ("Сколько стоит обжиг в печи у мастера?", "Печь и глина", None),
         *((SPOKEN, said, None) for said in ("Harbour News", "@harbour_news", "Vault", "@nobody", "@")),
+        *((SPOKEN, said, None) for said in ("-1001", "%", "*", "")),
     ],
 )  # fmt: skip
 async def test_a_channel_counts_where_it_may_be_read_and_is_spoken_of(text, said, found):

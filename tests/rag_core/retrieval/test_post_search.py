@@ -1,7 +1,5 @@
 from dataclasses import replace
 
-import pytest
-
 from ingest.copies import CopyIndexer
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable
 from rag_core.retrieval import post_search
@@ -139,13 +137,6 @@ async def test_a_deleted_post_is_gone_at_once(library):
     again = await listed(library, "mackerel")
     assert (again.found, again.matching) == ((), 0)
     assert [s.stage for s in again.shortfalls] == ["search"]  # the index has yet to hear of it
-
-
-@pytest.mark.parametrize("text", ["ferry", "posts in March 2025", "«owl island»"])
-async def test_an_index_that_is_down_is_never_nothing_found(library, text):
-    library.rag = replace(library.rag, lexical=Broken(library.rag.lexical, "search", "matching", "all_of"))
-    with pytest.raises(IndexUnavailable):
-        await listed(library, text)
 
 
 async def test_where_the_words_cannot_be_counted_that_is_said(library):

@@ -31,15 +31,25 @@ _TEXT_SUFFIXES = (".txt", ".md", ".csv", ".tsv", ".log")
 
 def read_document(path: Path, name: str) -> list[MediaText]:
     """Read a document: a text for each page of a PDF or sheet of a workbook, else one. Raises UnreadableMedia."""
+    taken, left = list[MediaText](), _MAX_CHARACTERS
     try:
         reader = _choose_reader(path, name)
-        return read_picture(path) if reader is None else _take_text(reader(path))
+        if reader is None:
+            return read_picture(path)
+        for one in reader(path):
+            if len(one.text) > left:
+                taken.append(one._replace(text=f"{one.text[:left].rpartition(chr(10))[0] or one.text[:left]}\n{CUT}"))
+                break
+            if one.text:
+                taken.append(one)
+            left -= len(one.text)
     except (UnreadableMedia, MemoryError):
         raise
     except ImportError as exc:
         raise UnreadableMedia("not_installed") from exc
     except Exception as exc:  # four libraries, about a stranger's file
         raise UnreadableMedia("broken") from exc
+    return taken
 
 
 def _choose_reader(path: Path, name: str) -> Callable[[Path], Iterator[MediaText]] | None:
@@ -50,7 +60,17 @@ def _choose_reader(path: Path, name: str) -> Callable[[Path], Iterator[MediaText
     if b"%PDF-" in start:
         return _read_pdf
     if start.startswith(b"PK"):
-        return _choose_office_reader(path)
+        with zipfile.ZipFile(path) as archive:
+            parts = archive.infolist()
+        names = {part.filename for part in parts}
+        large = (part.filename for part in parts if part.file_size > _MAX_PART_BYTES)
+        if len(parts) > _MAX_PARTS or not all(name.startswith("xl/worksheets/") for name in large):
+            raise UnreadableMedia("too_large")  # it would not fit into memory
+        if "word/document.xml" in names:
+            return _read_docx
+        if "xl/workbook.xml" in names:
+            return _read_xlsx
+        raise UnreadableMedia("unknown_type")
     if start.startswith(b"\xd0\xcf\x11\xe0"):  # Office 2003, or a newer one under a password
         is_locked = "EncryptedPackage".encode("utf-16-le") in path.read_bytes()
         raise UnreadableMedia("protected" if is_locked else "unknown_type")
@@ -59,34 +79,6 @@ def _choose_reader(path: Path, name: str) -> Callable[[Path], Iterator[MediaText
     if start.startswith((b"\xff\xd8", b"\x89PNG", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")):
         return None
     raise UnreadableMedia("unknown_type" if start else "broken")
-
-
-def _choose_office_reader(path: Path) -> Callable[[Path], Iterator[MediaText]]:
-    """Choose by the parts of the archive, and refuse what would not fit into memory. Raises UnreadableMedia."""
-    with zipfile.ZipFile(path) as archive:
-        parts = archive.infolist()
-    names = {part.filename for part in parts}
-    if len(parts) > _MAX_PARTS or any(
-        part.file_size > _MAX_PART_BYTES and not part.filename.startswith("xl/worksheets/") for part in parts
-    ):
-        raise UnreadableMedia("too_large")
-    if "word/document.xml" in names:
-        return _read_docx
-    if "xl/workbook.xml" in names:
-        return _read_xlsx
-    raise UnreadableMedia("unknown_type")
-
-
-def _take_text(texts: Iterable[MediaText]) -> list[MediaText]:
-    taken, left = [], _MAX_CHARACTERS
-    for one in texts:
-        if len(one.text) > left:
-            taken.append(one._replace(text=f"{one.text[:left].rpartition(chr(10))[0] or one.text[:left]}\n{CUT}"))
-            break
-        if one.text:
-            taken.append(one)
-        left -= len(one.text)
-    return taken
 
 
 def _join_lines(lines: Iterable[str], place: int | None = None) -> MediaText:

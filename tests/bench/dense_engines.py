@@ -66,9 +66,6 @@ class Engine(Protocol):
     def put(self, numbers, rows):
         """Write vectors; they are found, and safe, when this returns."""
 
-    def settle(self):
-        """Do what its documentation advises after many were written; counts as a part of writing."""
-
     def search(self, near):
         """The posts nearest to a vector, nearest first."""
 

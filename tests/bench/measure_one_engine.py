@@ -45,7 +45,6 @@ def dense(name, size, folder, queries):
     engine, insert = ENGINES[name](frame, folder), 0.0
     for numbers, rows in slices(size):
         insert += seconds(lambda some=numbers, at=rows: engine.put(some, at))
-    insert += seconds(engine.settle)
     row = {"insert_per_s": size / insert}
     row |= percentiles(times(asked, engine.search)) | percentiles(times(asked, engine.within), "filtered")
     row["found"] = [engine.within(near)[:10] for near in asked[:_COMPARED]]

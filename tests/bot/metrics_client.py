@@ -8,6 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 async def fetch_text(port, page):
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/{page}") as response:
+        kind = response.headers["Content-Type"]
+        assert page != "metrics" or kind.startswith("text/plain; version="), kind  # else Prometheus takes no page
         return response.status, await response.text()
 
 

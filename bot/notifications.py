@@ -40,7 +40,7 @@ from bot.views.answer import get_answer_translator, link_author, link_number, re
 from bot.views.format import neutralize_links, split_pages
 from bot.views.results import render_digest
 from bot.views.rich import build_rich_message
-from bot.views.text import RenderContext
+from bot.views.text import RenderContext, format_caveat
 from ingest.copies import are_rewordings
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import channels, posts, questions, readers, subscriptions, visible_posts
@@ -445,7 +445,7 @@ class AnswerUpdater:
         stale = "verdict-stale" if asked.kind == "verify" else "answer-stale"
         head = [words.rich(stale, posts=as_list(*parts, sep=", "))] if parts else []
         if answer.rich and standing and answer.certainty is Certainty.PROBABLE:
-            head.append(Text(words("answer-probable")))
+            head.append(Text(format_caveat(answer.confidence, words)))
         text = as_list(*head, *blocks, sep="\n\n")
         recheck = recheck_before_sending(content, reader, self._context.admins)
         with send_to_asker(get_answer_address(asked)), recheck, send_in_background():

@@ -92,6 +92,7 @@ class StoredAnswer:
     sentences: tuple[StoredSentence, ...] = ()
     messages: tuple[int, ...] = ()
     certainty: Certainty = Certainty.SURE
+    confidence: float = 1.0
     noted: frozenset[tuple[int, int, bool]] = frozenset()
     judged: float | None = None
     rich: bool = False

@@ -1015,8 +1015,13 @@ live-place = { $count ->
     [one] { $count } question is ahead of yours.
    *[other] { $count } questions are ahead of yours.
 }
-answer-aged = The answer is probably here, in a post of { $date }:
-answer-probable = The answer is probably here:
+answer-caveat = { $likely ->
+    [yes] The answer is probably here
+   *[no] The answer may be here
+  }{ $date ->
+    [none] :
+   *[other] , in a post of { $date }:
+  }
 answer-further = Also on this:
 delivery-again = Here is your answer. You may already have it…
 answer-withdrawn = I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again.

@@ -32,6 +32,7 @@ from bot.views.text import (
     WRITING_STAGES,
     RenderContext,
     format_author,
+    format_caveat,
     format_day_and_edit,
     format_media_place,
     format_missing_parts,
@@ -97,11 +98,9 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
     if answer.refused:
         blocks += _render_refusal(answer, shown)
     else:
-        if answer.aged:
-            date = words.date(answer.sentences[0].citations[0].date, shown.zone)
-            blocks.append(Text(words("answer-aged", date=date)))
-        elif answer.certainty is Certainty.PROBABLE:
-            blocks.append(Text(words("answer-probable")))
+        if answer.certainty is Certainty.PROBABLE:
+            date = words.date(answer.sentences[0].citations[0].date, shown.zone) if answer.aged else ""
+            blocks.append(Text(format_caveat(answer.confidence, words, date)))
         blocks.append(render_sentences(answer, shown))
         if answer.missing:
             blocks.append(neutralize_links(format_missing_parts(answer.missing, words)))
@@ -336,7 +335,7 @@ async def shorten_answer(
     texts = {key: post.text for key, post in stored.items()}
     blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
     if answer.certainty is Certainty.PROBABLE:
-        blocks.insert(0, Text(shown.words("answer-probable")))
+        blocks.insert(0, Text(format_caveat(answer.confidence, shown.words)))
     text = as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
     return View(text, collect_content_of_posts(stored.values()))
 
@@ -366,7 +365,7 @@ async def render_in_language(given: StoredAnswer, viewer: Viewer, archive: Archi
             break
     quotes = [StoredSentence("", 0, (place,)) for place in places]
     blocks += render_stored_sentences(given, quotes, now.texts, now.stored, known, shown)
-    head = [Text(shown.words("answer-probable"))] if unsure else []
+    head = [Text(format_caveat(given.confidence, shown.words))] if unsure else []
     return View(as_list(*head, *blocks, Italic(shown.words("quotes-language")), sep="\n\n"), content)
 
 

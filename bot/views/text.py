@@ -118,6 +118,14 @@ def format_missing_parts(missing: Iterable[str], words: Translator) -> str:
 _MAX_EXCERPT_LENGTH = 200
 
 
+_LIKELY = 0.65  # probability: of what is shown from here on four of five are right, below it three of five
+
+
+def format_caveat(confidence: float, words: Translator, aged: str = "") -> str:
+    """Words over an answer that is not sure: how likely it is, and the date of its post where that is old."""
+    return words("answer-caveat", likely="yes" if confidence >= _LIKELY else "no", date=aged or "none")
+
+
 def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> str:
     """Format the answer: sentences with source numbers, then the sources; for a refusal the nearest posts."""
     answer = found["answer"]
@@ -135,7 +143,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         lines = first + further
         if answer["certainty"] == Certainty.PROBABLE:
             heading = [words("answer-further")] if further else []
-            lines = [words("answer-probable"), *first, *heading, *further]
+            lines = [format_caveat(answer["confidence"], words), *first, *heading, *further]
         lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
         sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
     if found["understood"]:

@@ -25,7 +25,7 @@ from bot.views.answer import link_author, render_sentences
 from bot.views.format import neutralize_links, split_pages
 from bot.views.keyboards import Press, build_keyboard
 from bot.views.rich import Progress, build_rich_message
-from bot.views.text import strip_control_characters
+from bot.views.text import format_caveat, strip_control_characters
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, readers
 from rag_core.types import Answer, Certainty, Sentence
@@ -196,7 +196,7 @@ class ProgressView:
         first = extract.sentences[0]
         key = first.citations[0].post
         author = link_author(key, extract.channels.get(key.chat_id), None, self.words)
-        unsure = [self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []
+        unsure = [format_caveat(extract.confidence, self.words)] if extract.certainty is Certainty.PROBABLE else []
         quote = as_list(*unsure, BlockQuote(neutralize_links(strip_control_characters(first.text))), author)
         return recheck.View(
             as_list(quote, stage, sep="\n\n"), recheck.collect_content_of_draft([first], extract.channels)

@@ -8,9 +8,12 @@ from rag_core.conversation.small_talk import TalkKind, detect_talk, strip_courte
 
 
 def read_talk(file, least):
-    """The kinds that are told in a set, of which `least` is the least share; its questions are no small talk."""
+    """The kinds that are told in a set, of which `least` is the least share; its questions are no small talk.
+
+    No row is shown where it fails: `validation` only reports.
+    """
     rows = [json.loads(line) for line in (file / "talk.jsonl").read_text("utf-8").splitlines()]
-    assert [row["text"] for row in rows if row["search"] and detect_talk(row["text"])] == []
+    assert sum(row["search"] and detect_talk(row["text"]) is not None for row in rows) == 0
     talk = [(row["kind"], detect_talk(row["text"])) for row in rows if not row["search"]]
     right = [kind for kind, found in talk if found and found.kind == kind]
     assert len(right) >= least * len(talk)

@@ -121,7 +121,7 @@ async def test_structured_lines_are_objects_with_what_a_plain_line_says(sandbox,
         async with live():
             await ask(OTTO, QUESTION)
             sandbox.push({"message": {"message_id": "odd", "text": SECRET}})
-            await ask(OTTO, "/help")
+            await ask(OTTO, "When is mackerel sold?")
         try:
             raise KeyError(SECRET)
         except KeyError:
@@ -129,8 +129,9 @@ async def test_structured_lines_are_objects_with_what_a_plain_line_says(sandbox,
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
     assert {"INFO", "ERROR"} <= {line["level"] for line in lines}
-    answered = next(line for line in lines if line["message"].startswith("answered "))
-    assert answered["request"] in answered["message"]
+    answered, other = (line for line in lines if line["message"].startswith("answered "))
+    assert answered["request"] in answered["message"] and other["request"] in other["message"]
+    assert answered["request"] != other["request"]
     assert answered["time"].endswith("+00:00")
     (failed,) = (line for line in lines if "exception" in line)
     assert failed["exception"].startswith("Traceback") and failed["exception"].endswith("KeyError: KeyError")

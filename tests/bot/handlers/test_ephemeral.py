@@ -505,7 +505,8 @@ async def test_a_rich_answer_to_one_is_verified_by_a_reply(sandbox, live, say, h
         command = await say(RITA, "/verify", reply_to=get_message_key(answer))
         sandbox.push({"message": command | {"reply_to_message": answer}})  # which Telegram may leave out
         await wait_until_idle(sandbox, home)
-        assert "Crew only" in str(alone(sandbox, RITA)[-1]["rich_message"])
+        verdict = str(alone(sandbox, RITA)[-1]["rich_message"])
+        assert "Crew only" in verdict and "'«', 'The boathouse padlock opens with the digits 4417.', '»'" in verdict
 
 
 async def test_what_is_withdrawn_leaves_the_group_also_after_a_restart(sandbox, live, home, model, monkeypatch):

@@ -226,5 +226,5 @@ class Meter(logging.Handler):
             instruments.without.labels(stage).inc()
         names = [span.stage for span in run.spans]
         for stage, histogram in (("step", instruments.steps), ("lookup", instruments.rounds)):
-            if count := names.count(stage):  # `recall` is the first stage of every search
+            if count := names.count(stage):  # the first stage of every search
                 histogram.labels(run.recipe).observe(count)

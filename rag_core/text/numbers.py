@@ -130,7 +130,7 @@ ORDINALS |= {
     for end in (*ORDINAL_ENDINGS_RU, *("ые ых".split() if n < 20 else ()))
 }
 _SCALE_WORDS = (
-    *_SCALES_IN_FIGURES, (r"десятк\w{1,3}", 10.0), (r"дюжин\w{0,3}", 12.0), (r"сот(?:ен|ни|ню|ня)|сотн\w{1,3}|hundreds?", 100.0),
+    *_SCALES_IN_FIGURES, (r"десятк\w{1,3}", 10.0), (r"дюжин\w{0,3}|dozens?", 12.0), (r"сот(?:ен|ни|ню|ня)|сотн\w{1,3}|hundreds?", 100.0),
 )  # fmt: skip
 _NUMBER_TOKEN = re.compile(
     rf"(?P<figures>{FIGURES})(?P<tail>-?(?:st|nd|rd|th|й|го|му|я|е|ой|ый|ая|ое|х|м)\b)?|[^\W\d_]+\.?"
@@ -241,7 +241,8 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
             continue
         scale = _find_scale(written) if at >= read_to else None
         word = written.rstrip(".")
-        to -= len(written) - len(word) if scale is None else 0
+        if scale is None and word != written:  # the end of a sentence: "two dozen."
+            scale, written, to = _find_scale(word) if at >= read_to else None, word, to - 1
         if scale is not None:
             yield at, to, scale, "scale", written
         elif word in CARDINALS:
@@ -258,9 +259,9 @@ def _find_scale(word: str) -> float | None:
     return next((value for pattern, value in _SCALE_WORDS if compile_pattern(pattern).fullmatch(word)), None)
 
 
-# "a million" and "тысяча" are numbers, "thousands of" is not
+# "a million", "a dozen" and "тысяча" are numbers, "thousands of" is not
 _STANDALONE_SCALE = re.compile(
-    r"(?:тысяч|сотн|дюжин|миллион|миллиард|million|thousand|hundred|billion)(?!\w*(?:s|ы|и|ов)$|$(?<=ч))"
+    r"(?:тысяч|сотн|дюжин|миллион|миллиард|million|thousand|hundred|billion|dozen)(?!\w*(?:s|ы|и|ов)$|$(?<=ч))"
 )
 
 
@@ -271,11 +272,16 @@ def _group_number_parts(parts: list[NumberPart]) -> Iterator[list[NumberPart]]:
         if run and _continues_number(run, part):
             run.append(part)
             continue
-        if (run and run[0][3] != "scale") or (len(run) == 1 and _STANDALONE_SCALE.match(run[0][4])):
+        if _is_number(run):
             yield run
         run = [part]
-    if run and run[0][3] != "scale":
+    if _is_number(run):
         yield run
+
+
+def _is_number(run: list[NumberPart]) -> bool:
+    """Whether parts are a number: they begin with one, or are a scale alone that is one."""
+    return bool(run) and (run[0][3] != "scale" or (len(run) == 1 and bool(_STANDALONE_SCALE.match(run[0][4]))))
 
 
 _HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": characters between the parts

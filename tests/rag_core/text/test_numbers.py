@@ -20,6 +20,20 @@ def test_a_number_is_read_in_every_usual_writing(text, values):
     assert set(number.values) == values
 
 
+@pytest.mark.parametrize(
+    ("text", "lang", "values"),
+    [
+        ("a dozen eggs", "en", [12]), ("he sold two dozen.", "en", [24]), ("half a dozen boats", "en", [6]),
+        ("3 dozen eggs for 300 rub", "en", [36, 300]), ("a dozen", "en", [12]), ("dozens of boats", "en", []),
+        ("дюжина яиц", "ru", [12]), ("две дюжины яиц", "ru", [24]), ("полдюжины яиц", "ru", [6]),
+        ("дюжины яиц", "ru", []), ("тысяча рублей", "ru", [1000]), ("it cost a million.", "en", [1e6]),
+        ("two million.", "en", [2e6]), ("thousands of people", "en", []), ("hundreds of millions.", "en", []),
+    ],
+)  # fmt: skip
+def test_a_dozen_counts_as_twelve_alone_and_behind_a_number(text, lang, values):
+    assert [value for number in parse_numbers(text, lang) for value in number.values] == values
+
+
 @given(st.text(alphabet="0123456789٢५ \u00a0\u2009'’.,-+()/:тмкркmbt$€", max_size=24))
 @example("phone 01555 014 220")
 @example("0.123.456")

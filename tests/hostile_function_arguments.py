@@ -76,8 +76,8 @@ def _compare_tokens(text):
     """A question of four tokens, and a passage of one for every four characters."""
     first = 4 * np.arange(len(text) // 4 + 1)
     spans = np.stack([first, first + 4], axis=1)
-    vectors = np.ones((len(spans), 4), np.float32)
-    return PassageSimilarity(TokenVectors(vectors[:4], spans[:4]), TokenVectors(vectors, spans))
+    vectors, heads = np.ones((len(spans), 4), np.float32), np.ones((2, 4), np.float32)
+    return PassageSimilarity(TokenVectors(vectors[:4], spans[:4], heads), TokenVectors(vectors, spans, heads))
 
 
 _MAKERS = {

@@ -18,7 +18,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock, get_native_id
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from cachetools import LRUCache
@@ -35,16 +35,24 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 
+_MOST_LOG_WEIGHT = 4.0  # of a token, as in training
+
+
 class TokenVectors:
     """Vectors of the tokens of a text: shape (tokens, dimension), and their offsets in it: shape (tokens, 2).
 
-    Kept in 8 bits with a scale for each token, a quarter of the memory: cosines differ by less than 0.001.
+    `heads`, shape (2, dimension), say of each token how much it weighs among the others, and how far it speaks for an
+    answer whatever is asked: `weights` and `priors`, shape (tokens,). Vectors are kept in 8 bits with a scale for each
+    token, a quarter of the memory: cosines differ by less than 0.001.
     """
 
-    def __init__(self, vectors: NDArray[np.float32], spans: NDArray[np.int64]) -> None:
+    def __init__(self, vectors: NDArray[np.float32], spans: NDArray[np.int64], heads: NDArray[np.float32]) -> None:
         self._scales = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), 1e-9).astype(np.float32) / 127
         self._numbers, self.spans = np.rint(vectors / self._scales).astype(np.int8), spans
-        self.nbytes = self._numbers.nbytes + self._scales.nbytes + spans.nbytes
+        log_weights, self.priors = heads @ vectors.T
+        self.weights: NDArray[np.float32] = np.exp(np.clip(log_weights, -_MOST_LOG_WEIGHT, _MOST_LOG_WEIGHT))
+        kept = (self._numbers, self._scales, spans, self.weights, self.priors)
+        self.nbytes = sum(array.nbytes for array in kept)
 
     @property
     def vectors(self) -> NDArray[np.float32]:
@@ -59,51 +67,57 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return units
 
 
+class PieceSimilarity(NamedTuple):
+    """Similarity of a question to a piece: MaxSim, cosine of the means, and the mean of the piece's priors."""
+
+    maxsim: float
+    cosine: float
+    prior: float
+
+
 class PassageSimilarity:
-    """Similarity of a question to a passage: `post` is MaxSim over all its tokens, the mean of `nearest`.
+    """Similarity of a question to a passage: `post` is MaxSim over all its tokens.
 
-    `nearest`: for each token of the question the cosine to the nearest of the passage.
-
-    MaxSim is the mean, over the tokens of the question, of the cosine to the nearest token of the text: late
-    interaction, here with the tokens of an embedding model and its adapter. Source: Khattab and Zaharia,
+    MaxSim is the mean, over the tokens of the question by their weights, of the cosine to the nearest token of the
+    text: late interaction, here with the tokens of an embedding model and its adapter. Source: Khattab and Zaharia,
     "ColBERT" (2020), https://arxiv.org/abs/2004.12832.
     """
 
     def __init__(self, question: TokenVectors, passage: TokenVectors) -> None:
-        asked, self._vectors = question.vectors, passage.vectors
-        self._spans, self._mean = passage.spans, _normalize(asked.mean(axis=0))
+        asked, self._vectors, self._passage = question.vectors, passage.vectors, passage
+        self._shares = question.weights / max(1e-9, question.weights.sum())
+        self._mean = _normalize(self._shares @ asked)
         self._cosines = _normalize(asked) @ _normalize(self._vectors).T
-        self.nearest = self._nearest_tokens(0, self._cosines.shape[1])
-        self.post = float(self.nearest.mean()) if self.nearest.size else 0.0
+        whole = self._cosines.max(axis=1, initial=-1.0) if self._cosines.shape[1] else np.zeros(len(asked), np.float32)
+        self.post, self.strongest = float(self._shares @ whole), float(whole.max(initial=0.0))
 
-    def _nearest_tokens(self, first: int, end: int) -> NDArray[np.float32]:
-        cosines = self._cosines[:, first:end]
-        nearest: NDArray[np.float32] = cosines.max(axis=1) if cosines.size else np.zeros(len(cosines), np.float32)
-        return nearest
+    def _find_tokens(self, start: int, end: int) -> slice:
+        return slice(*np.searchsorted(self._passage.spans[:, 1], (start, end), side="right").tolist())
 
     def compare_piece(self, start: int, end: int) -> NDArray[np.float32]:
         """Cosine of each token of the question to the nearest of the piece at these offsets: shape (tokens,)."""
-        return self._nearest_tokens(*np.searchsorted(self._spans[:, 1], (start, end), side="right").tolist())
+        cosines = self._cosines[:, self._find_tokens(start, end)]
+        nearest: NDArray[np.float32] = cosines.max(axis=1) if cosines.size else np.zeros(len(cosines), np.float32)
+        return nearest
 
     def embed_piece(self, start: int, end: int) -> NDArray[np.float32]:
-        """Mean of the tokens of the piece at these offsets, of unit length; zeros where it has none."""
-        return self._embed_tokens(*np.searchsorted(self._spans[:, 1], (start, end), side="right").tolist())
+        """Weighted mean of the tokens of the piece at these offsets, of unit length; zeros where it has none."""
+        here = self._find_tokens(start, end)
+        return _normalize(self._passage.weights[here] @ self._vectors[here])
 
-    def _embed_tokens(self, first: int, end: int) -> NDArray[np.float32]:
-        none: NDArray[np.float32] = np.zeros(self._vectors.shape[1], np.float32)
-        return _normalize(self._vectors[first:end].mean(axis=0)) if first < end else none
-
-    def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-        """MaxSim of the pieces at these offsets, and cosine of the means; 0 where one has no token, as behind a cut."""
-        bounds = np.searchsorted(self._spans[:, 1], np.array(spans).reshape(-1, 2), side="right").tolist()
-        measured = list[tuple[float, float]]()
-        for first, end in bounds:
-            cosines = self._cosines[:, first:end]
-            if cosines.size:
-                measured.append((float(cosines.max(axis=1).mean()), float(self._embed_tokens(first, end) @ self._mean)))
-            else:
-                measured.append((0.0, 0.0))
-        return measured
+    def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[PieceSimilarity]:
+        """Similarities of the pieces at these offsets; zeros where one has no token, as behind a cut."""
+        bounds = np.searchsorted(self._passage.spans[:, 1], np.array(spans).reshape(-1, 2), side="right")
+        measured, full = np.zeros((len(bounds), 3)), bounds[:, 0] < bounds[:, 1]
+        if full.any():
+            bounds = bounds[full]
+            cosines = np.pad(self._cosines, ((0, 0), (0, 1)))  # an end may be behind the last token
+            nearest = np.maximum.reduceat(cosines, bounds.ravel(), axis=1)[:, ::2]
+            known = np.column_stack((self._vectors * self._passage.weights[:, None], self._passage.priors))
+            sums = np.diff(np.pad(known.cumsum(axis=0), ((1, 0), (0, 0)))[bounds], axis=1)[:, 0]
+            means = _normalize(sums[:, :-1]) @ self._mean
+            measured[full] = np.column_stack((self._shares @ nearest, means, sums[:, -1] / np.diff(bounds)[:, 0]))
+        return [PieceSimilarity(*row) for row in measured.tolist()]
 
 
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -178,6 +192,13 @@ def _adapt_model(folder: Path, row: ModelSpec) -> str | bytes:
             part.unlink()
         return weights
     return str(made)
+
+
+def load_token_heads(row: ModelSpec) -> NDArray[np.float32]:
+    """Heads of the tokens of questions and of passages, trained with the adapter: shape (2, 2, dimension)."""
+    with np.load(Path(__file__).with_name(row.adapter)) as adapter:
+        heads: NDArray[np.float32] = adapter["token_heads"]
+    return heads
 
 
 def _load_with_fastembed(
@@ -356,6 +377,7 @@ class _EmbeddingNetwork:
         self.row, self.block = row, block
         self._folder, self._session, self._thread = folder, session, thread
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
+        self._heads = load_token_heads(row) if row.adapter else np.zeros((2, 2, row.dimension), np.float32)
         self.make_vector: Callable[[str], NDArray[Any]] | None = None
         self._offline: OfflineModel | None = None
         self._tokenizer: Tokenizer | None = None
@@ -390,7 +412,7 @@ class _EmbeddingNetwork:
         offsets = np.array(encoded.offsets, np.int64)
         own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
         centre = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]
-        return TokenVectors(output[0][own] - centre, offsets[own] - len(prefix))
+        return TokenVectors(output[0][own] - centre, offsets[own] - len(prefix), self._heads[kind])
 
     def has_word(self, word: str) -> bool:
         """Whether the vocabulary holds a word or its stem as one piece; true before the network is loaded."""

@@ -259,7 +259,7 @@ def _estimate_answering(asked: QueryTerms, ranked: Sequence[ExtractCandidate], e
     if similarity is None or not about.post_maxsim:  # without a term nothing but its type speaks for it
         return estimate_answering_by_words(first.score, lead, about.terms) if about.terms else 0.0
     nearest = similarity.compare_piece(first.start, first.end)
-    of_posts = np.array([other.nearest for other in evidence.similarities.values()])
+    posts = evidence.similarities.values()
     return estimate_answering(
         AnsweringFeatures(
             score=first.score,
@@ -270,8 +270,8 @@ def _estimate_answering(asked: QueryTerms, ranked: Sequence[ExtractCandidate], e
             held=about.held,
             terms=about.terms,
             weakest=float(np.sort(nearest)[:2].mean()),
-            advantage=float(nearest.mean() - of_posts.mean()),
-            strongest=float(of_posts.max()),
+            advantage=about.maxsim - sum(one.post for one in posts) / len(posts),
+            strongest=max(one.strongest for one in posts),
             tokens=len(nearest),
             foreign=float(detect_language(first.text) != detect_language(asked.text)),
         )

@@ -7,7 +7,6 @@ before it ("It opened in May"). Candidates are ranked by a weighted sum of a few
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import mul
@@ -38,8 +37,8 @@ class PieceFeatures(NamedTuple):
     terms: weight share of the question's terms in the piece and in the title of its channel, similar stems in part
     held: 1 where the piece holds the answer type, 0.5 where no pattern tells it
     length: characters over MAX_SENTENCE_LENGTH
-    maxsim, cosine, post_maxsim: similarity of the question to the piece and to its post (`PassageSimilarity`); 0 where
-        the embedding model does not compare tokens
+    maxsim, cosine, prior, post_maxsim: similarity of the question to the piece and to its post (`PieceSimilarity`,
+        `PassageSimilarity`); 0 where the embedding model does not compare tokens
     """
 
     rank: float
@@ -48,6 +47,7 @@ class PieceFeatures(NamedTuple):
     length: float
     maxsim: float = 0.0
     cosine: float = 0.0
+    prior: float = 0.0
     post_maxsim: float = 0.0
 
     @property
@@ -59,7 +59,9 @@ class PieceFeatures(NamedTuple):
 
 # Between those of a listwise logistic regression (ListNet, Cao et al. 2007) over questions of channels that nothing was
 # trained on and those that put most right pieces first on older sets; by words fitted without the tokens' comparison.
-_WEIGHTS = PieceFeatures(rank=2.7, terms=0.0, held=1.1, length=0.2, maxsim=24.0, cosine=16.0, post_maxsim=-7.6)
+_WEIGHTS = PieceFeatures(
+    rank=2.7, terms=0.0, held=1.1, length=0.2, maxsim=24.0, cosine=16.0, prior=1.0, post_maxsim=-7.6
+)
 _WEIGHTS_BY_WORDS = PieceFeatures(rank=3.8, terms=3.8, held=2.0, length=0.0)
 
 _LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
@@ -139,13 +141,12 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     return kept
 
 
-def _score_candidates(
-    asked: QueryTerms, evidence: Evidence, pieces: _Pieces, near: Sequence[tuple[float, float]]
-) -> list[ExtractCandidate]:
-    """Score every piece of a source; `near`: the similarities of the spans to the question."""
+def _score_candidates(asked: QueryTerms, evidence: Evidence, pieces: _Pieces) -> list[ExtractCandidate]:
+    """Score every piece of a source."""
     source, found = pieces.source, pieces.sentences
     text, top = source.passage.text, max(one.score for one in evidence.sources)
     similarity = evidence.similarities.get(source.number)
+    compared = similarity.measure_pieces(pieces.places) if similarity else [None] * len(pieces.places)
     terms_of = dict(tokenize_sentences(text))
     stems = [frozenset(terms_of[span]) for span in found]
     scope = frozenset(tokenize(source.passage.title))
@@ -161,7 +162,7 @@ def _score_candidates(
     useful = [not related.isdisjoint(there) for there in stems]
     vague = asked.want in VAGUE_TYPES
     result = []
-    for (start, end), (i, j), (maxsim, cosine) in zip(pieces.places, pieces.joined, near, strict=True):
+    for (start, end), (i, j), similar in zip(pieces.places, pieces.joined, compared, strict=True):
         if (
             i < j
             and not useful[i]
@@ -184,9 +185,8 @@ def _score_candidates(
             terms=sum(share * met[term] for term, share in asked.share.items() if term in met),
             held=0.5 if vague else float(has),
             length=(end - start) / MAX_SENTENCE_LENGTH,
-            maxsim=maxsim,
-            cosine=cosine,
             post_maxsim=similarity.post if similarity else 0.0,
+            **(similar._asdict() if similar else {}),
         )
         result.append(ExtractCandidate(source, start, end, features.score, has, features))
     return result
@@ -213,11 +213,5 @@ def rank_candidates(
 ) -> list[ExtractCandidate]:
     """Rank all pieces of the evidence, best first; `longest` is in characters."""
     pieces = [_enumerate_pieces(source, evidence, longest) for source in evidence.sources]
-    near = [
-        similarity.measure_pieces(one.places)
-        if (similarity := evidence.similarities.get(one.source.number))
-        else [(0.0, 0.0)] * len(one.places)
-        for one in pieces
-    ]
-    scored = (_score_candidates(asked, evidence, *each) for each in zip(pieces, near, strict=True))
+    scored = (_score_candidates(asked, evidence, one) for one in pieces)
     return sorted(chain.from_iterable(scored), key=lambda one: -one.score)

@@ -3,8 +3,9 @@
 pip install torch==2.5.1; python tests/data/reading/train.py --model DIR --out FILE.npz [--seconds 7000] [FOLDER …]
 
 DIR is the folder of e5-small-centred; FOLDERs are sets of this one (by default those of the README's table). Changes of
-rank 32 to the matrices of the upper eight layers are learned (Hu et al., "LoRA", 2021), and their norms. A step takes
-two channels, of each 32 questions and posts up to 4,500 tokens, the right ones first; of a question the pieces of the
+rank 32 to the matrices of the upper eight layers are learned (Hu et al., "LoRA", 2021), their norms, and three vectors
+that tell of a token how much it weighs and how far it speaks for an answer whatever is asked. A step takes
+two channels, of each 72 questions and posts up to 4,500 tokens, the right ones first; of a question the pieces of the
 twelve posts compete that the untrained model and BM25 find. Loss: a right piece before all others (listwise), whether
 any is right, the post by its whole vector (InfoNCE), and which later piece says anew what the best stale piece says, or
 none for the best right piece. One seed and two processors; 16 bits where they can.
@@ -34,14 +35,17 @@ from rag_core.writing.extract_candidates import _WEIGHTS, PieceFeatures
 
 HERE = Path(__file__).parent
 CENTRES = torch.from_numpy(np.load(HERE.parents[2] / "rag_core/models/e5_small_centres.npy"))
-TRAINED = (*range(1, 19), *range(22, 70), *range(116, 139))
+TRAINED = (*range(1, 19), *range(22, 70), *range(87, 100), *range(101, 110), *range(116, 139), *range(146, 172))
 FROZEN, RANK, DROPOUT = 4, 32, 0.05  # layers, numbers, share
 FOUND, LONGEST = 12, 256  # posts of a question, tokens of a post
-QUESTIONS, TOKENS, CHANNELS = 32, 4500, 2  # of a channel and step; channels of a step
+QUESTIONS, TOKENS, CHANNELS = 72, 4500, 2  # of a channel and step; channels of a step
 RATE, LAST_RATE, WARM_STEPS, TEMPERATURE = 3e-4, 0.03, 30, 0.05
 STALE = 0.7  # what a stale piece counts less among the others: by the question alone it cannot be told from the new one
 MATRICES = {short: name for short, name in _TENSOR_NAMES.items() if not short.endswith("ln")}
-FIXED = _WEIGHTS._replace(maxsim=0.0, cosine=0.0, post_maxsim=0.0)  # weights of the features that are not learned
+PRIOR = 3.0  # weight of what the tokens of a piece add
+FIXED = _WEIGHTS._replace(
+    maxsim=0.0, cosine=0.0, prior=0.0, post_maxsim=0.0
+)  # weights of the features that are not learned
 
 
 @dataclass
@@ -133,6 +137,8 @@ class Encoder(nn.Module):
         weights = [_WEIGHTS.maxsim, _WEIGHTS.cosine, _WEIGHTS.post_maxsim]
         self.weights, self.bar = nn.Parameter(torch.tensor(weights) / 10), nn.Parameter(torch.tensor([2.0, 0.0]))
         self.succession = nn.Parameter(torch.tensor([2.0, 1.5]))  # of the cosine of two pieces; from which on it tells
+        # log weights of a question's tokens and of a passage's, and what a passage's tokens add to the score
+        self.heads = nn.Parameter(torch.zeros(3, len(self.side)))
 
     def forward(self, lists):
         """Vectors: list of (tokens, hidden) float32. In chunks of similar length."""
@@ -282,18 +288,25 @@ def compute_loss(encoder, reader, channel):
     )
 
     # similarities: shape (questions, pieces)
-    every, means = torch.cat(tokens), torch.stack([functional.normalize(one.mean(0), dim=0) for one in words])
-    cosines = functional.normalize(torch.cat(words), dim=-1) @ functional.normalize(every, dim=-1).T
-    share = torch.block_diag(*(torch.full((1, len(one)), 1 / len(one)) for one in words))
+    every, of_questions = torch.cat(tokens), torch.cat(words)
+    cosines = functional.normalize(of_questions, dim=-1) @ functional.normalize(every, dim=-1).T
+    asking, telling = (
+        (one @ head).clamp(-4, 4).exp() for one, head in zip((of_questions, every), encoder.heads, strict=False)
+    )
+    share = torch.block_diag(*((one / one.sum())[None] for one in asking.split([len(one) for one in words])))
+    means = functional.normalize(share @ of_questions, dim=-1)
     ends = np.stack((bounds[pieces[:, 1], 0], bounds[pieces[:, 2], 1]), axis=1)
     middle = np.minimum(pieces[:, 1] + 1, pieces[:, 2])  # a piece has up to three sentences
     nearest = take_most(cosines, np.minimum(bounds, len(every)))
     maxsim = share @ torch.stack([nearest[:, one] for one in (pieces[:, 1], middle, pieces[:, 2])]).amax(0)
     of_posts = share @ take_most(cosines, np.stack((begin[:-1], begin[1:]), axis=1))
-    sums = functional.pad(every.cumsum(0), (0, 0, 1, 0))
-    vectors = functional.normalize(sums[ends[:, 1]] - sums[ends[:, 0]], dim=-1)
+    known = torch.cat((every * telling[:, None], every @ encoder.heads[2:].T), 1)
+    sums = functional.pad(known.cumsum(0), (0, 0, 1, 0))
+    sums = sums[ends[:, 1]] - sums[ends[:, 0]]
+    vectors = functional.normalize(sums[:, :-1], dim=-1)
+    priors = sums[:, -1] / torch.from_numpy(ends[:, 1] - ends[:, 0])
     weights = encoder.weights * 10
-    scores = weights[0] * maxsim + weights[1] * means @ vectors.T
+    scores = weights[0] * maxsim + weights[1] * means @ vectors.T + PRIOR * priors
     scores = scores + weights[2] * of_posts[:, np.searchsorted(posts, pieces[:, 0])]
 
     fixed = np.full(scores.shape, -1e4, np.float32)
@@ -356,6 +369,8 @@ def write_adapter(encoder, file):
         for n, norm in enumerate(layer.norms):
             name = f"{'output' if n > 1 else 'attention.output'}.LayerNorm.{'bias' if n % 2 else 'weight'}"
             written[at + name] = norm.detach().numpy()
+    asking, telling, prior = encoder.heads.detach().numpy()
+    written["token_heads"] = np.array(((asking, 0 * asking), (telling, PRIOR * prior)))  # as `TokenVectors` reads them
     np.savez_compressed(file, **written)
 
 
@@ -373,12 +388,18 @@ def main():
     channels = [one for folder in asked.folders or [HERE / f"{n:02}" for n in TRAINED] for one in reader.read(folder)]
     changes = [one for name, one in encoder.named_parameters() if one.requires_grad and "layers" in name]
     others = [encoder.weights, encoder.bar, encoder.succession]
-    groups = [{"params": changes, "weight_decay": 0.01}, {"params": others, "weight_decay": 0}]
-    optimizer, begun, losses, order = torch.optim.AdamW(groups, RATE, (0.9, 0.98)), time.monotonic(), [], []
+    groups = [
+        {"params": changes, "lr": RATE, "weight_decay": 0.01},
+        {"params": others, "lr": 1e-3, "weight_decay": 0},
+        {"params": [encoder.heads], "lr": 2e-3, "weight_decay": 0.01},
+    ]
+    optimizer, begun, losses, order = torch.optim.AdamW(groups, betas=(0.9, 0.98)), time.monotonic(), [], []
+    highest = [group["lr"] for group in groups]
     encoder.train()
     while (spent := (time.monotonic() - begun) / asked.seconds) < 1:
         rate = min(1.0, (len(losses) + 1) / WARM_STEPS) * max(LAST_RATE, 1 - spent)
-        optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = RATE * rate, 1e-3 * rate
+        for group, most in zip(optimizer.param_groups, highest, strict=True):
+            group["lr"] = most * rate
         order = order if len(order) >= CHANNELS else random.sample(channels, len(channels)) * CHANNELS
         batch, order = order[:CHANNELS], order[CHANNELS:]
         loss = sum(compute_loss(encoder, reader, one) for one in batch) / len(batch)

@@ -79,7 +79,7 @@ async def test_the_adapter_tells_a_line_that_answers_from_one_about_the_same(emb
         told = 0
         for question, texts in asked.items():
             cosines = [
-                similarity.measure_pieces([(0, len(text))])[0][1]
+                similarity.measure_pieces([(0, len(text))])[0].cosine
                 for similarity, text in zip(await model.compare(question, texts), texts, strict=True)
             ]
             told += cosines[1] - cosines[0] > 0.1

@@ -59,7 +59,7 @@ class Instruments:
         self.steps = histogram("question_steps", "Steps of a recipe that goes by steps.", _COUNTS, "recipe")
         self.rounds = histogram("question_rounds", "Searches made for one question.", _COUNTS, "recipe")
         self.confidence = histogram(
-            "confidence", "How much of a question its evidence covers, 0 to 1.", _SHARES, "recipe"
+            "confidence", "Probability that the best piece of the posts answers, 0 to 1.", _SHARES, "recipe"
         )
         self.coverage = histogram(
             "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARES, "recipe"

@@ -79,7 +79,7 @@ async def answer_question(
         if on_extract and (current := await check_citations(draft, question.viewer, rag)):
             known = await load_channels(rag.archive)
             readable = {chat: known[chat] for chat in question.viewer.channels if chat in known}
-            on_extract(Answer(current, draft.covered, DIRECT_RECIPE, channels=readable, certainty=draft.certainty))
+            on_extract(Answer(current, draft.likely, DIRECT_RECIPE, channels=readable, certainty=draft.certainty))
 
     run = Run(
         rag.budgets,
@@ -208,7 +208,7 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
     nearest: tuple[Passage, ...] = ()
     if not sentences:  # a refusal is of no model, and lacks no part
         nearest = tuple(source.passage for source in sources if source.passage in draft.near)
-        draft = Draft((), draft.covered, certainty=Certainty.NONE, judged=draft.judged)
+        draft = Draft((), draft.likely, certainty=Certainty.NONE, judged=draft.judged)
     quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
     quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
     shown = " ".join(one.text for one in sentences)
@@ -222,7 +222,7 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
     return Answer(
         sentences=sentences,
         aged=certainty is Certainty.PROBABLE and alone and question.asked_at - first > _AGED,
-        confidence=draft.covered,
+        confidence=draft.likely,
         certainty=certainty,
         recipe=run.recipe,
         model=draft.model,

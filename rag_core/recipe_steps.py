@@ -61,7 +61,7 @@ async def run_direct(question: Question, plan: Plan, rag: Engine, run: Run) -> R
         wider = await add_hyde_query(question, wider, best.draft, rag, run)
         if wider is not best.plan:
             second = await search_and_extract(question, wider, rag, run)
-            best = max(best, second, key=lambda one: one.draft.covered)
+            best = max(best, second, key=lambda one: one.draft.likely)
     return await complete_answer(question, best, rag, run)
 
 
@@ -131,7 +131,7 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
         ranked, evidence = await order_in_time(question, plan, ranked, evidence, rag, run)
     async with run.stage(Stage.EXTRACT):
         draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
-        run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences),
+        run.note(sources=len(evidence.sources), likely=round(draft.likely, 3), sentences=len(draft.sentences),
                  queries=len(plan.queries), legs=plan.legs, route=", ".join(plan.reasons))  # fmt: skip
     return Round(plan, draft, evidence)
 
@@ -189,7 +189,7 @@ async def search_by_model_plan(question: Question, rules: Round, rag: Engine, ru
     second = await run.attempt(Stage.AGAIN, search_apart(), rules)
     found = second.draft
     surer = found.certainty is Certainty.SURE or not draft.sentences
-    better = surer or found.covered > draft.covered + _MIN_IMPROVEMENT
+    better = surer or found.likely > draft.likely + _MIN_IMPROVEMENT
     if not found.sentences or found.certainty is Certainty.NONE or not better:
         return rules
     return second
@@ -238,7 +238,7 @@ async def complete_answer(question: Question, extracted: Round, rag: Engine, run
         return quoted
     if not written.sentences:
         return replace(quoted, draft=keep_extract(draft, rag.writer.name, run))
-    graded = replace(written, covered=draft.covered, judged=draft.judged).graded_by(draft)
+    graded = replace(written, likely=draft.likely, judged=draft.judged).graded_by(draft)
     before = len(run.shortfalls)
     finished = await finish_draft(question, replace(quoted, draft=graded), rag, run)
     late = any(one.stage == Stage.CONFLICTS for one in run.shortfalls[before:])

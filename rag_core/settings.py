@@ -121,14 +121,14 @@ class SearchSettings(_SettingsSection):
 
 
 class AnswerSettings(_SettingsSection):
-    """Time and length of an answer, and the coverage below which it is refused."""
+    """Time and length of an answer, and the probability below which it is refused."""
 
     seconds: float | None = Field(
         None, gt=0, description="Seconds for a whole question. Empty: 30 with a server or a GPU, else 90."
     )
     sentences: int = Field(3, ge=1, le=5, description="At most so many sentences without a model.")
     coverage: float | None = Field(
-        None, ge=0, le=1, description="Refuse below this coverage (0-1). Empty: the calibrated value."
+        None, ge=0, le=1, description="Refuse below this probability (0-1). Empty: the calibrated value."
     )
 
 

@@ -549,7 +549,7 @@ class DroppedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Answer before it is checked; `covered` is the probability that the evidence answers the question, 0..1.
+    """Answer before it is checked; `likely` is the probability that the evidence answers the question, 0..1.
 
     `model`: the name of the model that wrote it; None for a verbatim or computed answer. `missing`: the parts of the
     question that nothing was found for. `doubted`: sentences of the model that none of its posts supports.
@@ -559,7 +559,7 @@ class Draft:
     """
 
     sentences: tuple[Sentence, ...] = ()
-    covered: float = 0.0
+    likely: float = 0.0
     model: str | None = None
     certainty: Certainty = Certainty.SURE
     missing: tuple[str, ...] = ()

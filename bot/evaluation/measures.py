@@ -314,7 +314,7 @@ async def judge_first_sentence(
         started = time.perf_counter()
         odds = await ask_yes_no_odds(prompt, session)
     right = query.answerable and holds_answer(draft.candidates[0].citations[0].quote, query.answers)
-    return JudgedSentence(query.lang, right, draft.covered, odds, time.perf_counter() - started)
+    return JudgedSentence(query.lang, right, draft.likely, odds, time.perf_counter() - started)
 
 
 def compute_judge_metrics(rows: Sequence[JudgedSentence]) -> Metrics:

@@ -67,7 +67,7 @@ async def run_agent(question: Question, plan: Plan, rag: Engine, run: Run) -> Ro
 
         # the second round may fail: the result of the first is kept
         second = await run.attempt(Stage.AGAIN, search_again(), first)
-        best = second if second.draft.covered >= _SECOND_ROUND_LIKELY else first
+        best = second if second.draft.likely >= _SECOND_ROUND_LIKELY else first
     return await complete_answer(question, best, rag, run)
 
 
@@ -134,7 +134,7 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
     sure = all(draft.certainty is Certainty.SURE for draft in answered)
     draft = Draft(
         tuple(sentences),
-        min(draft.covered for draft in answered),
+        min(draft.likely for draft in answered),
         certainty=Certainty.SURE if sure else Certainty.PROBABLE,
         missing=tuple(
             part

@@ -149,7 +149,7 @@ async def _write_final_answer(
     draft = await run.attempt(Stage.WRITE, write_draft(question, chosen, rag, run), fallback)
     if not draft.sentences:
         return keep_extract(extract, model.name, run)
-    return replace(draft, covered=extract.covered).graded_by(extract)
+    return replace(draft, likely=extract.likely).graded_by(extract)
 
 
 async def _predict_from_each_source(

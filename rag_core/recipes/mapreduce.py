@@ -100,7 +100,7 @@ async def run_mapreduce(question: Question, plan: Plan, rag: Engine, run: Run) -
         if overlap < _MIN_OVERLAP:
             doubt = "The answer has few of the question's words: it may be about something else."
             run.shortfalls.append(Shortfall("overlap", doubt))
-        draft = replace(draft, covered=overlap).graded_by(extract)
+        draft = replace(draft, likely=overlap).graded_by(extract)
     else:
         draft = keep_extract(extract, model.name, run)
     return await finish_draft(question, replace(extracted, draft=draft), rag, run)

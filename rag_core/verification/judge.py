@@ -103,8 +103,8 @@ def regrade_draft(draft: Draft, odds: Sequence[float], calibration: JudgeCalibra
         while len(kept) > 1 and sum(len(one.text) for one in kept) > MAX_ANSWER_LENGTH:
             del kept[-1]
         draft = replace(draft, sentences=tuple(kept), certainty=Certainty.PROBABLE)
-    likely = calibration.join(draft.covered, odds[best])
-    draft = replace(draft, covered=likely, judged=odds[best])
+    likely = calibration.join(draft.likely, odds[best])
+    draft = replace(draft, likely=likely, judged=odds[best])
     if draft.certainty is Certainty.SURE:
         return draft if likely >= calibration.sure else replace(draft, certainty=Certainty.PROBABLE)
     return replace(draft, sentences=(), certainty=Certainty.NONE) if likely < calibration.least else draft

@@ -207,7 +207,7 @@ async def reflect_on_draft(question: Question, draft: Draft, evidence: Evidence,
     if judged is None:
         return draft
     confident = replace(
-        draft, covered=draft.covered * (_CONFIDENCE_FLOOR + (1 - _CONFIDENCE_FLOOR) * judged.score / _MAX_SCORE)
+        draft, likely=draft.likely * (_CONFIDENCE_FLOOR + (1 - _CONFIDENCE_FLOOR) * judged.score / _MAX_SCORE)
     )
     if judged.score >= _GOOD_SCORE and not judged.unsupported:
         return confident
@@ -227,7 +227,7 @@ async def reflect_on_draft(question: Question, draft: Draft, evidence: Evidence,
     better = bool(again.sentences) and await asyncio.to_thread(
         lambda: measure_draft_support(again, evidence) >= measure_draft_support(draft, evidence)
     )
-    return replace(again, covered=confident.covered) if better else confident
+    return replace(again, likely=confident.likely) if better else confident
 
 
 async def _request_judgement(

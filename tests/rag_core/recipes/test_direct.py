@@ -18,14 +18,14 @@ async def run(library, text, **changes):
 async def test_the_bar_alone_decides_between_an_answer_and_a_refusal(library):
     question = "Which ferry goes to Bear Mountain?"
     low, evidence, _ = await run(library, question, calibration=Calibration(bar=0.0))
-    high, same, _ = await run(library, question, calibration=Calibration(bar=low.covered + 1e-9))
+    high, same, _ = await run(library, question, calibration=Calibration(bar=low.likely + 1e-9))
     assert low.sentences
-    assert (high.sentences, high.covered, same) == ((), low.covered, evidence)
+    assert (high.sentences, high.likely, same) == ((), low.likely, evidence)
 
 
 async def test_an_exact_answer_needs_no_search(library):
     draft, evidence, notebook = await run(library, "How many posts mention the ferry?")
-    assert (draft.covered, evidence) == (1.0, Evidence())
+    assert (draft.likely, evidence) == (1.0, Evidence())
     assert [span.stage for span in notebook.spans] == ["plan", "chronicle"]
 
 

@@ -50,7 +50,7 @@ async def test_a_good_draft_stays_and_its_score_feeds_the_confidence(library):
     assert run.spans[-1].counts["score"] == 10
     _, less_sure, _ = await looked_over(library, FakeLlm(judged(8)), PRICE)
     assert less_sure.sentences == before.sentences
-    assert less_sure.covered < before.covered
+    assert less_sure.likely < before.likely
 
 
 async def test_what_is_missing_is_written_once_more(library):

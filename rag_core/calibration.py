@@ -33,7 +33,7 @@ class AnsweringFeatures(NamedTuple):
     score: of the piece, and its `lead` over the mean, `clear_lead` over the best, of the best pieces of other posts
     rank, cosine, held, terms: as in `PieceFeatures`
     weakest: mean cosine of the two tokens of the question that the piece meets least
-    advantage: mean over the question's tokens of the cosine in the piece, less its mean over the posts found
+    advantage: MaxSim of the piece, less its mean over the posts found
     strongest: highest cosine of any token of the question in any of the posts
     tokens: number of the question's tokens
     foreign: 1 where the piece is of another language than the question

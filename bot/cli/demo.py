@@ -153,6 +153,9 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
                 print(f"The demo is running already (process {owner.process}): open the address that it printed.")
             elif answer := await owner.ask(args.once, trace=False):
                 print(format_answer_text(answer, get_translator(detect_language(args.once)), ZoneInfo(_SAMPLE_ZONE)))
+            else:
+                print(f"Process {owner.process} works in this folder and has no channels yet: ask again in a minute.")
+                return 1
             return 0
     if not (folder / ARCHIVE_FILE).exists() and (args.once is None or sys.stderr.isatty()):
         print("Setting up the sample channels: about a minute, the first time only.", file=sys.stderr, flush=True)

@@ -153,7 +153,10 @@ def format_changes(before: str, after: str) -> tuple[Text, int]:
     pieces: list[Text | str] = []
     count = end = 0
     for group in matcher.get_grouped_opcodes(_CONTEXT_WORDS):
-        pieces += ["… "] if count < _MAX_CHANGES and group[0][3] > end else []
+        if count >= _MAX_CHANGES:
+            count += sum(kind != "equal" for kind, *_ in group)
+            continue
+        pieces += ["… "] if group[0][3] > end else []
         for kind, i, j, k, m in group:
             count += kind != "equal"
             if count > _MAX_CHANGES:

@@ -114,7 +114,7 @@ class PassageSimilarity:
             cosines = np.pad(self._cosines, ((0, 0), (0, 1)))  # an end may be behind the last token
             nearest = np.maximum.reduceat(cosines, bounds.ravel(), axis=1)[:, ::2]
             known = np.column_stack((self._vectors * self._passage.weights[:, None], self._passage.priors))
-            sums = np.diff(np.pad(known.cumsum(axis=0), ((1, 0), (0, 0)))[bounds], axis=1)[:, 0]
+            sums = np.diff(np.pad(known.cumsum(axis=0, dtype=np.float64), ((1, 0), (0, 0)))[bounds], axis=1)[:, 0]
             means = _normalize(sums[:, :-1]) @ self._mean
             measured[full] = np.column_stack((self._shares @ nearest, means, sums[:, -1] / np.diff(bounds)[:, 0]))
         return [PieceSimilarity(*row) for row in measured.tolist()]

@@ -280,8 +280,8 @@ def _group_number_parts(parts: list[NumberPart]) -> Iterator[list[NumberPart]]:
 
 
 def _is_number(run: list[NumberPart]) -> bool:
-    """Whether parts are a number: they begin with one, or are a scale alone that is one."""
-    return bool(run) and (run[0][3] != "scale" or (len(run) == 1 and bool(_STANDALONE_SCALE.match(run[0][4]))))
+    """Whether parts are a number: they begin with one, or with a scale that is one by itself."""
+    return bool(run) and (run[0][3] != "scale" or bool(_STANDALONE_SCALE.match(run[0][4])))
 
 
 _HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": characters between the parts

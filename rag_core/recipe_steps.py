@@ -165,7 +165,7 @@ async def order_in_time(
     return ranked, evidence
 
 
-_MIN_IMPROVEMENT = 0.1  # by which the coverage of the model's plan must exceed that of the rules
+_MIN_IMPROVEMENT = 0.1  # by which an answer by the model's plan must be likelier than by the rules
 
 
 async def search_by_model_plan(question: Question, rules: Round, rag: Engine, run: Run) -> Round:

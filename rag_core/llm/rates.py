@@ -1,4 +1,4 @@
-"""Rates of a model: measured once at its load, kept beside its file; which stages end in time at them.
+"""Rates of a model, measured at its load and once more while idle, kept beside its file; which stages end in time.
 
 The file `rates.json` holds the fields of `LocalSpeed` and `made_by`: the file, the machine and the settings that they
 hold for. A file of others is measured anew.

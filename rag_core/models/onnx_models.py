@@ -88,17 +88,20 @@ class PassageSimilarity:
         self._shares = question.weights / max(1e-9, question.weights.sum())
         self._mean = _normalize(self._shares @ asked)
         self._cosines = _normalize(asked) @ _normalize(self._vectors).T
-        whole = self._cosines.max(axis=1, initial=-1.0) if self._cosines.shape[1] else np.zeros(len(asked), np.float32)
+        whole = self._find_nearest(slice(None))
         self.post, self.strongest = float(self._shares @ whole), float(whole.max(initial=0.0))
+
+    def _find_nearest(self, tokens: slice) -> NDArray[np.float32]:
+        cosines = self._cosines[:, tokens]
+        nearest: NDArray[np.float32] = cosines.max(axis=1) if cosines.size else np.zeros(len(cosines), np.float32)
+        return nearest
 
     def _find_tokens(self, start: int, end: int) -> slice:
         return slice(*np.searchsorted(self._passage.spans[:, 1], (start, end), side="right").tolist())
 
     def compare_piece(self, start: int, end: int) -> NDArray[np.float32]:
         """Cosine of each token of the question to the nearest of the piece at these offsets: shape (tokens,)."""
-        cosines = self._cosines[:, self._find_tokens(start, end)]
-        nearest: NDArray[np.float32] = cosines.max(axis=1) if cosines.size else np.zeros(len(cosines), np.float32)
-        return nearest
+        return self._find_nearest(self._find_tokens(start, end))
 
     def embed_piece(self, start: int, end: int) -> NDArray[np.float32]:
         """Weighted mean of the tokens of the piece at these offsets, of unit length; zeros where it has none."""
@@ -177,10 +180,8 @@ def _adapt_model(folder: Path, row: ModelSpec) -> str | bytes:
         return str(made)
     from rag_core.models.onnx_conversion import adapt_bert_onnx  # with onnx, a second's work of importing
 
-    weights, part = (
-        adapt_bert_onnx(folder / row.file, Path(__file__).with_name(row.adapter)),
-        made.with_suffix(f".{os.getpid()}"),
-    )
+    weights = adapt_bert_onnx(folder / row.file, Path(__file__).with_name(row.adapter))
+    part = made.with_suffix(f".{os.getpid()}")
     try:
         part.write_bytes(weights)
         part.replace(made)  # another process may have made the same
@@ -194,7 +195,7 @@ def _adapt_model(folder: Path, row: ModelSpec) -> str | bytes:
     return str(made)
 
 
-def load_token_heads(row: ModelSpec) -> NDArray[np.float32]:
+def _load_token_heads(row: ModelSpec) -> NDArray[np.float32]:
     """Heads of the tokens of questions and of passages, trained with the adapter: shape (2, 2, dimension)."""
     with np.load(Path(__file__).with_name(row.adapter)) as adapter:
         heads: NDArray[np.float32] = adapter["token_heads"]
@@ -377,7 +378,7 @@ class _EmbeddingNetwork:
         self.row, self.block = row, block
         self._folder, self._session, self._thread = folder, session, thread
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
-        self._heads = load_token_heads(row) if row.adapter else np.zeros((2, 2, row.dimension), np.float32)
+        self._heads = _load_token_heads(row) if row.adapter else np.zeros((2, 2, row.dimension), np.float32)
         self.make_vector: Callable[[str], NDArray[Any]] | None = None
         self._offline: OfflineModel | None = None
         self._tokenizer: Tokenizer | None = None

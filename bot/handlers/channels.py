@@ -36,6 +36,7 @@ from bot.views.answer import format_channel_title, link_channel_title
 from bot.views.format import neutralize_links
 from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from ingest.history import estimate_minutes, estimate_size
+from ingest.inbox import process_pending_posts
 from ingest.message_kinds import MAX_TITLE_LENGTH
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
 from rag_core.planning.filters import find_named_channel
@@ -184,6 +185,7 @@ async def _press_leave(
         await bot.leave_chat(chat_id)
     except (TelegramBadRequest, TelegramForbiddenError) as exc:  # removed from the channel, or it is deleted
         log.info("channel %d was left before: %s", chat_id, exc)
+    await process_pending_posts(context.archive)  # one that came before the bot left would bring the channel back
     channel = (await channels.load_channels(context.archive)).get(chat_id)
     if channel and channel_card.awaits_approval(channel):
         await channels.remove_channel(context.archive, chat_id)

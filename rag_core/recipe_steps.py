@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rag_core.context.evidence import (
+    add_conflicting_post,
     compose_evidence,
     find_later_posts,
     find_successor,
@@ -220,12 +221,14 @@ async def complete_answer(question: Question, extracted: Round, rag: Engine, run
     by the extract alone.
     """
     finished = await finish_draft(question, extracted, rag, run)
-    draft, evidence = finished.draft, finished.evidence
+    draft, evidence, extract = finished.draft, finished.evidence, extracted.draft
     if rag.writer is None or not draft.sentences or finished.plan.kind is Kind.WHEN or is_model_late(run):
         return finished
     if run.on_extract:
         await run.on_extract(draft)
-    draft = await judge_draft(question, draft, rag.writer, rag, run)
+    # a conflict stays below its sentence
+    candidates = extract.candidates[: None if draft.sentences == extract.sentences else 1]
+    draft = await judge_draft(question, replace(draft, candidates=candidates), rag.writer, rag, run)
     quoted = replace(finished, draft=draft)
     writes = writes_in_time(rag.writer, rag.budgets)
     if not draft.sentences or is_model_late(run) or not writes:
@@ -236,7 +239,10 @@ async def complete_answer(question: Question, extracted: Round, rag: Engine, run
     if not written.sentences:
         return replace(quoted, draft=keep_extract(draft, rag.writer.name, run))
     graded = replace(written, likely=draft.likely, judged=draft.judged).graded_by(draft)
-    return await finish_draft(question, replace(quoted, draft=graded), rag, run)
+    before = len(run.shortfalls)
+    finished = await finish_draft(question, replace(quoted, draft=graded), rag, run)
+    late = any(one.stage == Stage.CONFLICTS for one in run.shortfalls[before:])
+    return quoted if late else finished  # the extract was compared with the other posts
 
 
 def keep_extract(extract: Draft, model: str, run: Run) -> Draft:
@@ -248,15 +254,22 @@ def keep_extract(extract: Draft, model: str, run: Run) -> Draft:
 
 
 async def finish_draft(question: Question, found: Round, rag: Engine, run: Run) -> Round:
-    """Finish a recipe: say what was left out of a model's answer, and how many posts a refusal could not search."""
+    """Finish a recipe: say what was left out of a model's answer, add a conflicting post to a sure answer.
+
+    A refusal gets the number of unindexed and of unembedded posts as shortfalls.
+    """
     if found.draft.sentences and (left_out := len(found.draft.doubted)):
         one = "1 sentence was left out: the posts do not say it."
         several = f"{left_out} sentences were left out: the posts do not say them."
         run.shortfalls.append(Shortfall("support", one if left_out == 1 else several))
-    if not found.draft.sentences:
+    draft = found.draft
+    if not draft.sentences:
         await note_unindexed_posts(question.viewer, rag, run)
         await note_unembedded_posts(question.viewer, rag, run)
-    return found
+    if draft.certainty is not Certainty.SURE or not draft.sentences:
+        return found
+    adding = add_conflicting_post(question, found.plan, draft, found.evidence, rag)
+    return replace(found, draft=await run.attempt(Stage.CONFLICTS, adding, draft))
 
 
 async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> None:

@@ -90,6 +90,7 @@ class Stage(StrEnum):
     EXTRACT = "extract", "write"
     VERIFY = "verify", "verify"
     CLAIM = "claim", "write"
+    CONFLICTS = "conflicts", "verify"
     REWRITE = "rewrite", "rewrite"
     HYDE = "hyde", "rewrite"
     FOLLOWUP = "followup", "rewrite"
@@ -197,7 +198,7 @@ T = TypeVar("T")
 
 # Reserve of a recipe's time that no stage may use: fallbacks and the end of a recipe take a moment.
 _MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
-# Further reserve that models and the searches after them may not use: copies are looked for afterwards.
+# Further reserve that models and the searches after them may not use: conflicts and copies are looked for afterwards.
 _MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE = 3.0, 0.1
 _STAGES_THAT_TELL = {*MODEL_STAGES, "recipe"}  # their shortfalls say that the model failed
 _MIN_STAGE_S = 0.01  # least budget of a stage

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +27,10 @@ from rag_core.storage import near_duplicates, visible_posts
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.storage.posts import fetch_passages
 from rag_core.text.answer_type import extract_values
+from rag_core.text.post_text import find_poll
 from rag_core.text.query_terms import QueryTerms, TermWeight
 from rag_core.text.sentences import (
+    MAX_ANSWER_LENGTH,
     MAX_SENTENCE_LENGTH,
     TextSpan,
     build_text_key,
@@ -37,11 +40,14 @@ from rag_core.text.sentences import (
 )
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import (
+    Citation,
     Draft,
     Evidence,
     Hit,
+    Kind,
     Passage,
     PassageRef,
+    Plan,
     Post,
     PostKey,
     Question,
@@ -50,9 +56,13 @@ from rag_core.types import (
     Source,
     Viewer,
 )
+from rag_core.verification import Claim, Label
+from rag_core.verification.stance import assess_by_words
+from rag_core.verification.support import find_best_quote
 from rag_core.verification.things import names_thing, speaks_of_other_thing
 from rag_core.writing.extract import announces_change
 from rag_core.writing.extract_candidates import ExtractCandidate, rank_candidates
+from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_post, quote_question
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
@@ -372,6 +382,65 @@ async def build_prompt_budget(
     sentences = max(1, min(_MAX_SENTENCES, characters // _GOOD_SENTENCE_LENGTH))
     each = max(_MIN_SENTENCE_LENGTH, min(MAX_SENTENCE_LENGTH, characters // sentences))
     return PromptBudget(prompt, excerpts, answer, sentences, each)
+
+
+_MAX_COMPARED_POSTS = 8  # first sources that are compared
+# Different numbers may be about different things, so the other post must cover this share of the question.
+_MIN_QUESTION_COVERAGE = 0.75
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_DIFFERS_MARK = "≠"  # marks differing numbers and dates in the reason of a check
+
+
+async def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
+    """Add at most one post that contradicts a sentence of the draft, right after that sentence."""
+    if plan.kind is Kind.WHEN:
+        return draft
+    return await asyncio.to_thread(_add_conflict, question, plan, draft, evidence, rag)
+
+
+def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
+    weight = rag.lexical.statistics(question.viewer.channels).weight
+    asked = QueryTerms.of(plan.asked or question.text, weight)
+    cited = {citation.post for sentence in draft.sentences for citation in sentence.citations}
+    compared = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS]]
+    others = [passage for passage in compared if passage.key not in cited and not find_poll(passage)]
+    for place, sentence in enumerate(draft.sentences):
+        if not sentence.citations:
+            continue
+        found = (_find_conflicting_quote(sentence, asked, passage, weight, question.lang) for passage in others)
+        if other := max(filter(None, found), key=lambda citation: citation.date, default=None):  # the newest
+            first = max(citation.date for citation in sentence.citations)
+            intro = format_conflict(question.localize(first), question.localize(other.date), question.lang)
+            framed = Sentence(f"{intro} {other.quote}", (other,))
+            rest = [later for later in draft.sentences[place + 1 :] if not later.quotes([other])]
+            # it replaces the last sentence: no more sentences than the settings allow, and always both sides
+            most = max(place + 2, len(draft.sentences))
+            shown = (*draft.sentences[: place + 1], framed, *rest)[:most]
+            while len(shown) > place + 2 and sum(len(one.text) for one in shown) > MAX_ANSWER_LENGTH:
+                shown = shown[:-1]
+            return replace(draft, sentences=shown)
+    return draft
+
+
+def _find_conflicting_quote(
+    sentence: Sentence, asked: QueryTerms, passage: Passage, weight: TermWeight, lang: str
+) -> Citation | None:
+    span = find_best_quote(sentence.text, passage)
+    if span is None:
+        return None
+    span = next(iter(split_long_span(passage.text, span, MAX_FRAMED_QUOTE_LENGTH)), span)
+    words = passage.text[slice(*span)]
+    if asked.matched_share(frozenset(tokenize(f"{passage.header}\n{words}"))) < _MIN_QUESTION_COVERAGE:
+        return None
+    dated = (sentence.text, sentence.citations[0].date), (words, passage.date)
+    # years in a text that are within one of its date
+    here, there = ({year for year in map(int, _YEAR.findall(t)) if abs(year - date.year) <= 1} for t, date in dated)
+    if here and there and not here & there:
+        return None  # about different years: prices of 2026 do not contradict those of 2027
+    (support,) = assess_by_words(Claim(sentence.text, lang), [replace(passage, text=words)], weight)
+    if support.label is not Label.CONTRADICTED or _DIFFERS_MARK not in support.why:
+        return None
+    return passage.cite(span)
 
 
 _FOUND_POSTS = 4  # of the search for the words of the piece

@@ -1,10 +1,10 @@
 """Follow-up questions: which ones can only be understood with the question before, and their standalone form.
 
-A leading "and", a pronoun without an antecedent, or an ellipsis shows a follow-up. By rules a time, a name or words
-after the same preposition take the place of those of the earlier question; any other follow-up stands beside the
-earlier subject, which is put in brackets: outside of its sentence it has another case. Brackets are for the search:
-such a reading is no sentence that a person would say, and is not shown. A model rewrites when it is idle; it may only
-repeat the conversation: a rewrite with a new name or number, or with more than one new word, is rejected.
+A leading "and", a pronoun without an antecedent, or an ellipsis shows a follow-up. By rules a time, a name or a thing
+takes the place of that of the earlier question; any other follow-up stands beside the earlier subject, which is put in
+brackets: outside of its sentence it has another case. Brackets are for the search: such a reading is no sentence that a
+person would say, and is not shown. A model rewrites when it is idle; it may only repeat the
+conversation: a rewrite with a new name or number, or with more than one new word, is rejected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from rag_core.dates import parse_coming_period, parse_period
+from rag_core.dates import find_dates, parse_coming_period, parse_period
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
@@ -48,6 +48,8 @@ _LEAD_IN_PATTERN = re.compile(
 )
 _PREPOSITION = r"(?:в|во|на|по|о|об|про|для|без|из|с|со|у|от|до|за|in|on|at|about|for|without|of|from|to|with|by|near)"
 QUESTION_WORD_PATTERN = re.compile(rf"^(?:{_PREPOSITION}\s+)?(?:{QUESTION_WORDS}|{AUXILIARY_VERBS})\b(?!\s+about\b)")
+_INNER_QUESTION_WORD = re.compile(r"\s(?:кто|где|куда|когда|почему|сколько|скольки|скок\w?|почем)\b")
+_SHORT_WHICH_PATTERN = re.compile(rf"^{_PREPOSITION}\s+(?:как\w{{2,4}}|what|which)\s+\w+$")  # "на какие улицы?"
 
 _PRONOUN_PATTERN = re.compile(
     r"\b(?:(?P<person>он|она|его|ее|ему|него|нее|ней|нему|нем|he|she|him|her|his)|"
@@ -63,6 +65,9 @@ _EXPLETIVE_PATTERN = re.compile(
     r"они\s+(?:\w+\s+)?(?:писали|пишут|написали|сообщали|сообщают|сообщили|говорили|говорят|публиковали|упоминали)|это\s+правда|правда\s+ли\s+это(?=\s+что)|что\s+это\s+за|(?:как|что)\s+там)\b"
 )
 _HOW_PATTERN = re.compile(r"^how\s+\w+(?=\s)")
+_GENDERS = {**dict.fromkeys(("он", "его", "него", "ему", "нему", "нем"), "masc"),
+            **dict.fromkeys(("она", "ее", "нее", "ней"), "femn")}  # fmt: skip
+_WHO_DID_PATTERN = re.compile(r"(?:who|what) \w+ (?:to \w+ )?$")
 _ASKING_WORD_PATTERN = re.compile(
     r"^(?:правда|верно|действительно|известно|известен|известна|расскажи\w*|скажи\w*|tell|known|пис\w+|пишут|написали|пост\w*|"
     r"posts?|writ\w+|wrote|said|says?|сказал\w*|говор\w+|упомина\w+|упомян\w+|mention\w*|раз|times?|впервые|first|last|последний|"
@@ -123,12 +128,15 @@ def _find_pronoun(text: str) -> re.Match[str] | None:
             continue
         # "how much is the entrance there": the words before "there" do not name its place
         named = _HOW_PATTERN.sub("", before)  # "how often does it go"
-        if extract_content_words(named) and not match["place"]:
+        words = [word for word in extract_content_words(named) if not _ATTRIBUTE_PATTERN.search(word)]
+        if words and not match["place"]:
             if personal and re.search("[а-я]", match[0]):
+                gender = _GENDERS.get(match[0])
                 nouns = [r for _, read in _read_words(before) for r in read[:1] if r.part == "NOUN"]
-                if any((r.number == "plur") == bool(match["many"]) for r in nouns):
+                if any((r.number == "plur") == bool(match["many"]) and gender in {None, r.gender} for r in nouns):
                     continue
-            elif not personal:  # of a person: "how old is he"
+            # "how old is he", "who wanted to grind it": adjectives and verbs
+            elif not personal and (re.search("[а-я]", match[0]) or not _WHO_DID_PATTERN.match(before)):
                 continue
         if match["person"]:
             return match
@@ -151,8 +159,9 @@ def extract_subject(question: str, now: datetime | None) -> str:
         text = f"{text[:at].rstrip()} {text[at + len(when.words) :].lstrip()}".strip()
     for word in _WORD.finditer(text):
         if _is_content_word(fold_case(word[0])):
+            quoted = text[: word.start()].endswith(tuple('«"“„@'))
             article = _ARTICLE_PATTERN.search(text[: word.start()])
-            return text[article.start() if article else word.start() :].strip(" ,")
+            return text[article.start() if article else word.start() - quoted :].strip(" ,")
     return text
 
 
@@ -172,6 +181,16 @@ _WHY_SO_PATTERN = re.compile(r"^(?:почему|зачем|отчего|why|how 
 _TELL_MORE_PATTERN = re.compile(
     r"^(?:(?:а|и)\s+)?(?:(?:по)?подробнее|расскажи\s+(?:еще|больше)|(?:tell me )?more|more details?)\W*$"
 )
+# "the last one", "places left": what they are of was said before
+_PRO_FORM_PATTERN = re.compile(
+    r"\b(?:the|this|that|which|first|last|next|other|another|new|old)(?: \w+)? ones?\b|"
+    r"^(?:(?:are|is) there )?(?:any |still )*(?:places?|seats?|tickets?|spots?|rooms?|spaces?) "
+    r"(?:left|available|free|remaining)$|"
+    r"^(?:есть (?:ли )?(?:еще |свободные )*(?:места|билеты)|(?:места|билеты) (?:еще )?(?:есть|остались|свободны\w?)|"
+    r"(?:остались|есть) (?:ли )?(?:еще )?(?:места|билеты))$"
+)
+
+_STANDALONE_WHO_PATTERN = re.compile(r"^who(?:s| is| are|'s|’s) (?:the|your|our) \w+$")
 
 
 def is_followup(text: str, now: datetime) -> bool:
@@ -180,11 +199,11 @@ def is_followup(text: str, now: datetime) -> bool:
     asked, own = fold_case(rest).strip(_EDGE_CHARACTERS), extract_content_words(rest)
     if not asked or len(text) > _MAX_FOLLOWUP_LENGTH or asks_of_this_channel(fold_case(rest)):
         return False
-    if _find_pronoun(rest):
+    if _find_pronoun(rest) or (_PRO_FORM_PATTERN.search(asked) and len(own) <= _MAX_FOLLOWUP_TERMS):
         return True
     questioned, names = QUESTION_WORD_PATTERN.match(asked), find_question_names(rest)
     if rest != text:
-        if is_pasted(rest):
+        if _STANDALONE_WHO_PATTERN.match(asked) or is_pasted(rest):
             return False
         if questioned and {"VERB", "NOUN"} <= _list_parts_of_speech(own):
             return False  # "а где принимают батарейки?"
@@ -195,7 +214,7 @@ def is_followup(text: str, now: datetime) -> bool:
         of_news = asks_about_recent_events(asked) or re.search(r"\b(?:нового|new)\b", asked)
         return bool(questioned) and not (of_news or counts_all_posts(asked))
     if questioned and not names:
-        attribute = len(own) == 1 and _ATTRIBUTE_PATTERN.search(asked)
+        attribute = len(own) == 1 and (_ATTRIBUTE_PATTERN.search(asked) or _SHORT_WHICH_PATTERN.match(asked))
         verb_alone = len(own) == 1 and _list_parts_of_speech(own) == {"VERB"}  # "когда вернулись?"
         if attribute or verb_alone or (len(own) < _MAX_FOLLOWUP_TERMS and _WHY_SO_PATTERN.match(asked)):
             return True
@@ -219,8 +238,22 @@ def _split_time(text: str, now: datetime) -> tuple[str, str]:
     return text[at:end], f"{text[:at]} {text[end:]}".strip(_EDGE_CHARACTERS)
 
 
+_ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
+_ENDS_WITH_ABOUT = re.compile(r"\b(?:о|об|про)\s+$")
 _ASKS_FOR_NAME_PATTERN = re.compile(r"\b(?:who|whom|where|which|what|кто|кого|кем|кому|где|куда|как\w{2,3})\b")
+_DEFINITION_PATTERN = re.compile(
+    r"^(?:кто так(?:ой|ая|ие)|что такое|(?:расскажи\w*|что известно|что пишут|что писали)(?: мне)? (?:о|об|про)|"
+    r"who(?: is|'s|’s|s) (?!the |your |our |in )|what (?:is|are) (?!the )|tell me about)\s*(?P<name>[^?]+)"
+)
 _NOMINATIVE_PRONOUNS = frozenset("он она они he she him her it them they its his their there".split())
+# A thing that ends an earlier question: no auxiliary verb stands before it, so that it has no verb of its own.
+_AUXILIARY = r"\b(?:do|does|did|can|could|will|would|has|have|had|should)\b(?! (?:you|we|i)\b)"
+_ENGLISH_THING = re.compile(
+    rf"^(?:(?:(?!{_AUXILIARY}).)*?|.*\b(?:has|have|had)\s)\b(?P<thing>(?:the|an?)\s\w+(?:[\s'’-]\w+){{0,4}})$"
+)
+_ENGLISH_COPULAR = re.compile(
+    r"^(?:how (?:much|old|long|big)|when|where)(?:\s(?:is|are|was|were)|'s)\s(?P<thing>(?:the|an?)\s.+)$"
+)
 _BRACKETS = str.maketrans("", "", "()")
 
 
@@ -256,7 +289,7 @@ def _append_aside(text: str, aside: str) -> str:
 def _replace_pronoun(
     rest: str, pronoun: re.Match[str], question: str, names: Sequence[str], now: datetime
 ) -> Rewriting:
-    """Replace a pronoun by the name that the earlier question asked for, or by its subject.
+    """Replace a pronoun by the name that the earlier question asked for, by its own name or thing, or by its subject.
 
     A Russian subject, and what "that" and "это" stand for, is put in brackets. It is no sentence where a Russian
     pronoun is in another case, or verbs of the earlier question come along.
@@ -265,12 +298,17 @@ def _replace_pronoun(
     word, before, after = pronoun[0], rest[: pronoun.start()], rest[pronoun.end() :]
     fresh = [name for name in names if fold_case(name) not in low]
     antecedent, aside, spoken = subject, "", word in _NOMINATIVE_PRONOUNS
-    if fresh and (pronoun["person"] or pronoun["place"]) and _ASKS_FOR_NAME_PATTERN.search(low):
+    if definition := _DEFINITION_PATTERN.match(low):
+        antecedent = question[definition.start("name") : definition.end("name")].strip()
+        spoken = spoken and not _ENDS_WITH_ABOUT.search(low[: definition.start("name")])  # "о мостике": another case
+    elif fresh and (pronoun["person"] or pronoun["place"]) and _ASKS_FOR_NAME_PATTERN.search(low):
         antecedent, aside = fresh[0], subject
     elif detect_language(subject) != detect_language(rest) and not find_question_names(question):
         return Rewriting(rest)  # a question that mixes two languages finds nothing
     elif word in {"that", "this"} or re.match("[а-я]", word):
         return Rewriting(_append_aside(f"{before.rstrip()}{after}", subject))
+    elif not pronoun["person"] and (thing := _ENGLISH_THING.match(low)):
+        antecedent = question[thing.start("thing") :]
     else:
         spoken = subject in [name.text for name in find_question_names(f", {subject}")]
     if word in {"his", "her", "its", "their"} and re.match(r"\s+\w", after):
@@ -282,9 +320,9 @@ def _replace_pronoun(
 def _carry_over_subject(rest: str, question: str, now: datetime) -> str:
     """Change in the earlier question what the follow-up says differently; else add the earlier subject to it."""
     when, left = _split_time(rest, now)
-    if QUESTION_WORD_PATTERN.match(fold_case(rest)):
+    if QUESTION_WORD_PATTERN.match(fold_case(rest)) or _INNER_QUESTION_WORD.search(fold_case(rest)):
         subject = extract_subject(question, now if when else None)
-        return _append_aside(rest, subject)
+        return rest if subject in rest else _append_aside(rest, subject)
     if when:  # replaces the time in the question; the old preposition stays where the new time has none
         old, _ = _split_time(question, now)
         before = re.match(rf"{_PREPOSITION}\s+", fold_case(old))
@@ -293,10 +331,21 @@ def _carry_over_subject(rest: str, question: str, now: datetime) -> str:
         question = question.replace(old, new, 1) if old else f"{question} {when}"
         if not extract_content_words(left):
             return question
-    if changed := _replace_name(question, left) or _replace_thing(question, left):
+    if changed := _replace_name(question, left):
         return changed
-    asks_about_topic = strip_asking_phrase(question) != question  # "tell me about"
-    return rest if asks_about_topic else _append_aside(question, left)
+    if detect_language(left) != detect_language(question) and not find_question_names(f", {left}"):
+        return rest  # a joined question would mix two languages; names are the same in both
+    words = [word for word in _WORD.findall(fold_case(left)) if word not in {"the", "its", "their"}]
+    if len(words) == 1 and words[0] in _ATTRIBUTES:  # "and the price?"
+        return _append_aside(left, extract_subject(question, None))
+    topic = strip_asking_phrase(question)
+    if topic != question:  # after "tell me about"; the time is the new one, or else the earlier one
+        bare = _ABOUT_PATTERN.sub("", rest, count=1)
+        # A Russian word without its preposition is in another grammatical case than this position needs.
+        asked = f"{question.removesuffix(topic)}{bare}" if bare != rest or detect_language(rest) == "en" else rest
+        earlier_time = "" if _split_time(rest, now)[0] else _split_time(question, now)[0]
+        return f"{asked} {earlier_time}".rstrip()
+    return _replace_thing(question, left) or _append_aside(question, left)
 
 
 def _replace_name(question: str, rest: str) -> str | None:
@@ -311,15 +360,67 @@ def _replace_name(question: str, rest: str) -> str | None:
     return f"{question[: chosen.start]}{name}{question[chosen.end :]}" if chosen else None
 
 
+_DETERMINER_LEMMAS = frozenset("какой который этот весь такой мой ваш ваша".split())
+_ATTRIBUTES = frozenset(
+    "цена цены курс стоимость адрес телефон номер время часы расписание график дата место вход билет билеты скидка "
+    "скидки автор причина итог price prices cost costs address phone number time hours schedule date place entrance "
+    "ticket tickets discount discounts author reason result score".split()
+)
+
+
 def _replace_thing(question: str, rest: str) -> str | None:
-    """Replace the words after a preposition of a question by those after the same one; None where there are none."""
-    preposition = re.match(rf"{_PREPOSITION}\s", fold_case(rest))
-    if preposition is None:
+    """Replace the thing of a question, or its adjective, by another one; None where the words are of another kind."""
+    if preposition := re.match(rf"{_PREPOSITION}\s", fold_case(rest)):
+        words = _WORD.findall(rest[preposition.end() :])[:_MAX_READ_WORDS]
+        wanted = {r.case for word in words[-1:] for _, readings in _read_words(word) for r in readings[:2]}
+        thing = rf"(?<!\w){re.escape(preposition[0])}(\w+(?:\s+\w+){{0,{max(0, len(words) - 1)}}})"
+        for found in reversed(list(re.finditer(thing, fold_case(question)))):
+            dated = any(find_dates(found[1]))  # "в субботу | в детском зале": a day is no thing
+            if not dated and (not wanted or wanted & {r.case for r in read_word(found[1].split()[-1])[:2]}):
+                return f"{question[: found.start()]}{rest}{question[found.end() :]}"
         return None
-    words = _WORD.findall(rest[preposition.end() :])[:_MAX_READ_WORDS]
-    thing = rf"(?<!\w){re.escape(preposition[0])}(\w+(?:\s+\w+){{0,{max(0, len(words) - 1)}}})"
-    found = list(re.finditer(thing, fold_case(question)))
-    return f"{question[: found[-1].start()]}{rest}{question[found[-1].end() :]}" if found else None
+    if detect_language(rest) != "ru":
+        named, asked = _ENGLISH_THING.match(fold_case(rest)), _ENGLISH_COPULAR.match(fold_case(question))
+        return f"{question[: asked.start('thing')]}{rest}" if named and asked else None
+    new, words = list(_read_words(rest)), list(_read_words(question))
+    if len(new) == 1:  # an adjective of the same form: "ржаной" by "пшеничный", "первый" by "последний"
+        forms = {(r.case, r.gender, r.number) for r in new[0][1] if _is_adjective(r)}
+        for match, readings in reversed(words):
+            if forms & {(r.case, r.gender, r.number) for r in readings if _is_adjective(r)}:
+                return f"{question[: match.start()]}{rest}{question[match.end() :]}"
+        # a verb of the same form: "открывается" by "закрывается"
+        verb = next((r for r in new[0][1][:1] if r.part == "VERB"), None)
+        for match, readings in reversed(words):
+            if verb and any(r._replace(lemma=verb.lemma, case=verb.case, name=verb.name) == verb for r in readings[:1]):
+                return f"{question[: match.start()]}{rest}{question[match.end() :]}"
+    # the noun in the nominative, or of one form for all cases ("латте"), with its adjectives; of an attribute
+    # ("курс доллара") that in the genitive
+    nouns, earlier = (
+        [
+            n
+            for n, (word, read) in enumerate(of)
+            if _is_content_word(fold_case(word[0]))
+            and any(r.part == "NOUN" and (r.case == "nomn" or r.lemma == fold_case(word[0])) for r in read[:3])
+        ]
+        for of in (new, words)
+    )
+    at = earlier[0] if earlier else None
+    others = {"VERB", "INFN", "PREP", "NPRO"}
+    if at is None or not nouns or nouns[0] > 1 or any(r.part in others for _, read in new for r in read[:1]):
+        return None
+    first = last = at
+    genitive = [r.part == "NOUN" and r.case == "gent" for _, read in words[at + 1 : at + 2] for r in read[:1]]
+    if fold_case(words[at][0][0]) in _ATTRIBUTES and any(genitive):
+        first = last = at + 1
+    while first and any(map(_is_adjective, words[first - 1][1][:1])):
+        first -= 1
+    while last + 1 < len(words) and any(map(_is_adjective, words[last + 1][1][:1])):
+        last += 1
+    return f"{question[: words[first][0].start()]}{rest}{question[words[last][0].end() :]}"
+
+
+def _is_adjective(reading: WordReading) -> bool:
+    return reading.part == "ADJF" and reading.lemma not in _DETERMINER_LEMMAS
 
 
 _MAX_REWRITE_LENGTH, _MAX_REWRITE_TOKENS = 200, 96

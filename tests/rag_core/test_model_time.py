@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from openai_server import OpenAiServer, make_event, stream
 from scripted_model import FakeLlm
-from scripted_roles import RoleLlm
+from scripted_roles import SLOW, RoleLlm
 
+from rag_core import recipe_steps
 from rag_core.errors import ModelLeftAlone, ModelTooSlow, StageTimeout
 from rag_core.llm import openai_client
 from rag_core.llm.openai_client import RemoteModel
@@ -134,6 +135,24 @@ async def test_where_no_rates_are_known_nothing_is_left_out():
     run = Run(Budgets(judge=0.5), "direct")
     async with run.stage(Stage.JUDGE), run.open_session(model, 1) as session:
         assert await session.require_time([Prompt("", "x" * 10**6)], 10**6) == 10**6
+
+
+@pytest.mark.parametrize("rates", [None, TokenRates(1e6, 1e5)])
+async def test_a_writer_that_takes_all_its_time_loses_no_conflicting_post(library, make_post, monkeypatch, rates):
+    await library.keep(make_post(7, "A ferry ticket costs fifteen euros now.", chat=library.harbour, days=90))
+    finding = recipe_steps.add_conflicting_post
+
+    async def find_slowly(*given):
+        await asyncio.sleep(0.15)
+        return await finding(*given)
+
+    monkeypatch.setattr(recipe_steps, "add_conflicting_post", find_slowly)
+    without = await library.ask(TICKET)
+    assert len({citation.post for one in without.sentences for citation in one.citations}) == 2
+    library.rag = replace(library.rag, budgets=Budgets(question=3.0), writer=RatedLlm(rates, write=SLOW))
+    answer = await library.ask(TICKET)
+    assert answer.sentences == without.sentences
+    assert [one.stage for one in answer.shortfalls] == ["write"]
 
 
 async def test_every_stage_that_asks_a_model_leaves_time_to_the_others():

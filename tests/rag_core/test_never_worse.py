@@ -1,6 +1,6 @@
 """A model with a fault, or one that refuses or says nothing of use, leaves the answer that is given without it.
 
-The same sentences (posts that disagree are among them), the same sources, the same certainty, after at most one of the
+The same sentences (conflicting posts are among them), the same sources, the same certainty, after at most one of the
 model's budgets; and the extract stands before the model is waited for.
 """
 

@@ -38,6 +38,30 @@ async def test_where_nothing_disagrees_nothing_is_added(library, make_post, ques
     assert all(sentence.text == sentence.citations[0].quote for sentence in found.sentences)
 
 
+@pytest.mark.parametrize(
+    ("question", "one", "other"),
+    [
+        ("Which bus goes to the mill?", "Bus 41 goes to the mill.", "Bus 27 goes to the mill."),
+        ("How much is a sauna day?", "A sauna day in 2025 costs 12 euros.", "A sauna day in 2026 costs 15 euros."),
+        (
+            "How much is a visit?",
+            "A visit of the museum vault costs 12 euros.",
+            "A visit of the dentist costs 40 euros.",
+        ),
+        ("How much is a day ticket?", "An adult day ticket costs 12 euros.", "A child day ticket costs 6 euros."),
+        ("When does the boat leave?", "The boat leaves at 9:00 on weekdays.", "The boat leaves at 11:00 on weekends."),
+        ("How many seats are there in the red hall?", "The red hall has 90 seats.", "The green hall has 120 seats."),
+    ],
+)
+async def test_posts_of_other_things_or_years_do_not_disagree(library, make_post, question, one, other):
+    await library.keep(
+        make_post(7, one, chat=library.harbour, days=90), make_post(8, other, chat=library.kiln, days=300)
+    )
+    found = await library.ask(question)
+    assert found.sentences
+    assert not any("otherwise" in sentence.text for sentence in found.sentences)
+
+
 def test_which_is_newer_is_said_in_both_languages():
     later, hours = DAY + timedelta(days=9), DAY + timedelta(hours=3)
     assert [format_conflict(*pair, "en") for pair in ((DAY, later), (later, DAY), (DAY, hours))] == [

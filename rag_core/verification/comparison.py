@@ -521,20 +521,6 @@ class NumberedItems:
                 return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
         return ""
 
-    def find_moment_elsewhere(self) -> str:
-        """Find a date or time of the claim that stands only at another thing, while the claim's thing has another."""
-        for moment in self._claim.moments:
-            same, others = list[int](), list[Moment]()
-            for one in self._here.moments:
-                equal = {value == one.fields()[name] for name, value in moment.fields().items() if name in one.fields()}
-                same += [one.start] if equal == {True} else []
-                others += [one] if equal == {False} else []
-            for other in others:
-                if other.start not in same and self._is_nearer(other.start, same):
-                    quoted = self._claim.text[moment.start : moment.end]
-                    return f"{quoted} ≠ {self._here.text[other.start : other.end]}"
-        return ""
-
     def is_same_attribute(self) -> bool:
         """Check that what differs may be the same attribute later: the price of the same item, or no number at all."""
         rivals = [rival for number in self._values if (rival := self._find_rival(number))]

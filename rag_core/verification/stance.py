@@ -200,7 +200,6 @@ def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: 
         found = [*([] if told else [items.find_difference(claim.values)]), *found]
     elif claim.dated:
         found = []
-    found.append(items.find_moment_elsewhere())
     said, words = ([word.low for word in one.all_words] for one in (here, facts))
     if any(said[at : at + len(words)] == words for at in range(len(said) - len(words) + 1)):
         found = []  # word for word: its values stand where the claim has them

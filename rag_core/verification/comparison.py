@@ -66,7 +66,6 @@ def contains_value(claimed: Number, here: SentenceFacts) -> bool:
 
 
 _HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720
-_WEEK_DAYS = 7
 _BESIDE = 80  # characters of context around a weekday
 _CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
 _CLOSED_ON_WORDS = re.compile(
@@ -105,11 +104,6 @@ def find_moment_differences(
         if moment.day is None and moment.month is None and not moment.either:
             hour = None if moment.minute is None or moment.minute % _HOUR_MINUTES else moment.minute // _HOUR_MINUTES
             if moment.year in bare or hour in bare:
-                continue
-        if "weekday" in fields and sum(one.start == moment.start for one in claim.moments) == _WEEK_DAYS:
-            # "daily" has synonyms, but a list of some days contradicts it
-            rival = rival or next((one for one in here if one.weekday is not None), None)
-            if rival is None:
                 continue
         if rival:  # closed on Mondays says nothing of Sundays
             yield not _is_closed_then(rival, claim, best), f"{quoted} ≠ {best.text[rival.start : rival.end]}"

@@ -65,7 +65,7 @@ def contains_value(claimed: Number, here: SentenceFacts) -> bool:
     return any(is_same_value(claimed, other) for other in here.numbers)
 
 
-_HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720
+_HALF_DAY_MINUTES = 720
 _BESIDE = 80  # characters of context around a weekday
 _CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
 _CLOSED_ON_WORDS = re.compile(
@@ -85,8 +85,6 @@ def find_moment_differences(
         for other in here
         if not any(all(_fields_agree(name, one, other) for name in other.fields()) for one in mine)
     ]
-    # numbers that count nothing may be a year, a day or an hour
-    bare = {v for one in post for n in one.numbers if not (n.unit or n.weak or _stem_noun(n)) for v in n.values}
     for moment in claim.moments:
         quoted, fields = claim.text[moment.start : moment.end], moment.fields()
         if _is_closed_then(moment, claim, best):
@@ -101,10 +99,6 @@ def find_moment_differences(
         rival = next(rivals, None)
         if any(_moments_agree(moment, other, date) for other in (*here, own, *(() if rival else everywhere))):
             continue
-        if moment.day is None and moment.month is None and not moment.either:
-            hour = None if moment.minute is None or moment.minute % _HOUR_MINUTES else moment.minute // _HOUR_MINUTES
-            if moment.year in bare or hour in bare:
-                continue
         if rival:  # closed on Mondays says nothing of Sundays
             yield not _is_closed_then(rival, claim, best), f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:

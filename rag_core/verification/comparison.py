@@ -170,15 +170,8 @@ def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts) -> Itera
             yield f"{word.low} ≠ {other.low}"
 
 
-_PRONOUNS = frozenset(
-    "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
-)
 _PART_BREAK = re.compile(r"[,;()]")
 _CONTRAST_WORDS = frozenset({"а", "while", "whereas"})
-_BECOMING_VERBS = frozenset(
-    "стал стала стали станет является являются назначен назначена назначили избран избрана избрали выбран выбрана "
-    "became become becomes named appointed elected".split()
-)
 _AROUND = 10  # words searched for the nearest content words
 _MAX_ROLE_GAP = 2  # function words allowed between a role and its holder: "led by the"
 
@@ -206,10 +199,9 @@ def find_role_difference(claim: SentenceFacts, best: SentenceFacts, post: Sequen
                     around = part[max(0, n - _AROUND) : n + _AROUND + 1]
                     span = words[0][1].start, words[-1][1].end
                     others[-1].append((span, Vocabulary(_find_role_words(word, around))))
-    silent = any(word.low in _PRONOUNS for word in best.all_words)  # it may stand for the name
     for name in claim.names:
         roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
-        absent = not name.weak and not silent and not contains_name(name.word, post)
+        absent = not name.weak and not contains_name(name.word, post)
         same = {(w.low, w.capital) for w in best.all_words.candidates(name.word) if is_same_name(name.word, w)}
         at = [next((n for n, w in enumerate(part) if (w.low, w.capital) in same), None) for part in parts]
         # start of the last part in which the name follows what the claim does not mention: "за кассу Морган"
@@ -225,8 +217,7 @@ def find_role_difference(claim: SentenceFacts, best: SentenceFacts, post: Sequen
 
 
 def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
-    """Nearest content words before and after a name; after a verb of becoming the role follows "becomes"."""
-    words = [w for w in words if w.low not in _BECOMING_VERBS]
+    """Nearest content words before and after a name."""
     at = next((n for n, other in enumerate(words) if other.start == word.start), None)
     if at is None:  # "Named" is not a name
         return []

@@ -172,7 +172,6 @@ def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts) -> Itera
 
 _PART_BREAK = re.compile(r"[,;()]")
 _CONTRAST_WORDS = frozenset({"а", "while", "whereas"})
-_AROUND = 10  # words searched for the nearest content words
 _MAX_ROLE_GAP = 2  # function words allowed between a role and its holder: "led by the"
 
 
@@ -196,11 +195,10 @@ def find_role_difference(claim: SentenceFacts, best: SentenceFacts, post: Sequen
             words = list(run) if is_name else []
             for n, word in words:
                 if word.start in strange:
-                    around = part[max(0, n - _AROUND) : n + _AROUND + 1]
                     span = words[0][1].start, words[-1][1].end
-                    others[-1].append((span, Vocabulary(_find_role_words(word, around))))
+                    others[-1].append((span, Vocabulary(_find_role_words(part, n))))
     for name in claim.names:
-        roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
+        roles = [w for w in _find_role_words(claim.all_words, claim.all_words.index(name.word)) if not w.capital]
         absent = not name.weak and not contains_name(name.word, post)
         same = {(w.low, w.capital) for w in best.all_words.candidates(name.word) if is_same_name(name.word, w)}
         at = [next((n for n, w in enumerate(part) if (w.low, w.capital) in same), None) for part in parts]
@@ -216,11 +214,8 @@ def find_role_difference(claim: SentenceFacts, best: SentenceFacts, post: Sequen
     return ""
 
 
-def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
-    """Nearest content words before and after a name."""
-    at = next((n for n, other in enumerate(words) if other.start == word.start), None)
-    if at is None:  # "Named" is not a name
-        return []
+def _find_role_words(words: Sequence[Word], at: int) -> list[Word]:
+    """Nearest content words before and after the name at a place."""
     before = [w for w in words[max(0, at - _MAX_ROLE_GAP - 1) : at][::-1] if w.stem][:1]
     return before + [w for w in words[at + 1 : at + 2 + _MAX_ROLE_GAP] if w.stem][:1]
 

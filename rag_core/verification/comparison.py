@@ -447,7 +447,7 @@ _PIECE_BREAK = re.compile(r"[,;.!?\n•|)]\s|[\n(]")
 
 
 class NumberedItems:
-    """Items of a sentence, such as a price list: the words that each of its numbers and times belongs to."""
+    """Items of a sentence, such as a price list: the words that each of its numbers belongs to."""
 
     def __init__(self, claim: SentenceFacts, values: Sequence[Number], here: SentenceFacts) -> None:
         self._claim, self._values, self._here = claim, values, here
@@ -468,11 +468,10 @@ class NumberedItems:
         identifiers = list_identifiers(claim)
         self._claimed: dict[int, frozenset[str]] = {}
         self._foreign: dict[int, bool] = {}
-        for start in valued:
+        for start in (number.start for number in here.numbers):
             n = bisect_right(starts, start) - 1
-            words = (pieces[n] or pieces[max(0, n - 1)])[
-                :_MOST_ITEM_WORDS
-            ]  # a value that stands alone belongs to those before
+            # a value that stands alone belongs to the words before
+            words = (pieces[n] or pieces[max(0, n - 1)])[:_MOST_ITEM_WORDS]
             near = [claim.words.nearest(word)[1] for word in words if claim.words.has(word)]
             claimed, foreign = {word.stem for word in near if word}, not all(map(claim.words.has, words))
             named = [
@@ -485,9 +484,9 @@ class NumberedItems:
                     foreign = True
             self._claimed[start], self._foreign[start] = frozenset(claimed), foreign
 
-    def find_difference(self, numbers: Sequence[Number]) -> str:
-        """Find one of these numbers of the claim in whose place the sentence has another."""
-        for number in numbers:
+    def find_difference(self) -> str:
+        """Find a number of the claim in whose place the sentence has another."""
+        for number in self._values:
             same = [one.start for one in self._here.numbers if is_same_value(number, one)]
             elsewhere = any(self._is_nearer(one.start, same) for one in self._list_rivals(number))
             if (not same or elsewhere) and (rival := self._find_rival(number)):
@@ -509,8 +508,7 @@ class NumberedItems:
         return others[0] if len(others) == 1 and not contains_value(number, self._here) else None
 
     def _list_rivals(self, number: Number) -> list[Number]:
-        mine = [*self._values, number]
-        numbers = (one for one in self._here.numbers if not any(is_same_value(value, one) for value in mine))
+        numbers = (one for one in self._here.numbers if not any(is_same_value(mine, one) for mine in self._values))
         return [one for one in numbers if _have_same_unit(number, one)]
 
     def _is_nearer(self, other: int, same: Sequence[int]) -> bool:

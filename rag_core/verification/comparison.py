@@ -442,7 +442,6 @@ def _is_identifier(number: Number, facts: SentenceFacts, low: str) -> bool:
 
 
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
-_JOINT = re.compile(r"\s(?:[–—-]|и|а|and|but|while)\s")
 _PIECE_BREAK = re.compile(r"[,;.!?\n•|)]\s|[\n(]")
 
 
@@ -451,13 +450,7 @@ class NumberedItems:
 
     def __init__(self, claim: SentenceFacts, values: Sequence[Number], here: SentenceFacts) -> None:
         self._claim, self._values, self._here = claim, values, here
-        valued = [*(number.start for number in here.numbers), *(moment.start for moment in here.moments)]
-        valued += [name.word.start for name in here.names if not name.weak]
         starts = [0, *(found.end() for found in _PIECE_BREAK.finditer(here.text))]
-        for found in _JOINT.finditer(here.text):  # between two values, not between a thing and its price
-            edges = max(start for start in starts if start <= found.start()), found.start()
-            if any(edges[0] <= at < edges[1] for at in valued) and any(at >= found.end() for at in valued):
-                starts = sorted({*starts, found.end()})
         units = list_unit_words(here)
         pieces: list[list[Word]] = [[] for _ in starts]
         for word in here.words:

@@ -330,15 +330,16 @@ def read_word(word: str) -> tuple[WordReading, ...]:
         parses = load_dictionary().parse(word)
     except ValueError:  # pymorphy3 asks for the name of each letter, and some letters have none
         return (WordReading(word),)
+    # pymorphy3's own strings raise ValueError where they are compared with others, the empty one too
     return tuple(
         WordReading(
             parse.normal_form,
-            tag.POS or "",
-            tag.case or "",
-            tag.gender or "",
-            tag.number or "",
-            tag.person or "",
-            tag.tense or "",
+            str(tag.POS or ""),
+            str(tag.case or ""),
+            str(tag.gender or ""),
+            str(tag.number or ""),
+            str(tag.person or ""),
+            str(tag.tense or ""),
             bool({"Name", "Surn", "Patr"} & tag.grammemes),
         )
         for parse, tag in ((parse, parse.tag) for parse in parses)

@@ -442,15 +442,22 @@ def _is_identifier(number: Number, facts: SentenceFacts, low: str) -> bool:
 
 
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
+_JOINT = re.compile(r"\s(?:[–—-]|и|а|and|but|while)\s")
 _PIECE_BREAK = re.compile(r"[,;.!?\n•|)]\s|[\n(]")
 
 
 class NumberedItems:
-    """Items of a sentence, such as a price list: the words that each of its numbers belongs to."""
+    """Items of a sentence, such as a price list: the words that each of its numbers and times belongs to."""
 
     def __init__(self, claim: SentenceFacts, values: Sequence[Number], here: SentenceFacts) -> None:
         self._claim, self._values, self._here = claim, values, here
+        valued = [*(number.start for number in here.numbers), *(moment.start for moment in here.moments)]
+        valued += [name.word.start for name in here.names if not name.weak]
         starts = [0, *(found.end() for found in _PIECE_BREAK.finditer(here.text))]
+        for found in _JOINT.finditer(here.text):  # between two values, not between a thing and its price
+            edges = max(start for start in starts if start <= found.start()), found.start()
+            if any(edges[0] <= at < edges[1] for at in valued) and any(at >= found.end() for at in valued):
+                starts = sorted({*starts, found.end()})
         units = list_unit_words(here)
         pieces: list[list[Word]] = [[] for _ in starts]
         for word in here.words:
@@ -461,10 +468,11 @@ class NumberedItems:
         identifiers = list_identifiers(claim)
         self._claimed: dict[int, frozenset[str]] = {}
         self._foreign: dict[int, bool] = {}
-        for start in (number.start for number in here.numbers):
+        for start in valued:
             n = bisect_right(starts, start) - 1
-            # a value that stands alone belongs to the words before
-            words = (pieces[n] or pieces[max(0, n - 1)])[:_MOST_ITEM_WORDS]
+            words = (pieces[n] or pieces[max(0, n - 1)])[
+                :_MOST_ITEM_WORDS
+            ]  # a value that stands alone belongs to those before
             near = [claim.words.nearest(word)[1] for word in words if claim.words.has(word)]
             claimed, foreign = {word.stem for word in near if word}, not all(map(claim.words.has, words))
             named = [
@@ -477,14 +485,28 @@ class NumberedItems:
                     foreign = True
             self._claimed[start], self._foreign[start] = frozenset(claimed), foreign
 
-    def find_difference(self) -> str:
-        """Find a number of the claim in whose place the sentence has another."""
-        for number in self._values:
+    def find_difference(self, numbers: Sequence[Number]) -> str:
+        """Find one of these numbers of the claim in whose place the sentence has another."""
+        for number in numbers:
             same = [one.start for one in self._here.numbers if is_same_value(number, one)]
             elsewhere = any(self._is_nearer(one.start, same) for one in self._list_rivals(number))
             if (not same or elsewhere) and (rival := self._find_rival(number)):
                 quoted = self._claim.text[number.start : number.end]
                 return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
+        return ""
+
+    def find_moment_elsewhere(self) -> str:
+        """Find a date or time of the claim that stands only at another thing, while the claim's thing has another."""
+        for moment in self._claim.moments:
+            same, others = list[int](), list[Moment]()
+            for one in self._here.moments:
+                equal = {value == one.fields()[name] for name, value in moment.fields().items() if name in one.fields()}
+                same += [one.start] if equal == {True} else []
+                others += [one] if equal == {False} else []
+            for other in others:
+                if other.start not in same and self._is_nearer(other.start, same):
+                    quoted = self._claim.text[moment.start : moment.end]
+                    return f"{quoted} ≠ {self._here.text[other.start : other.end]}"
         return ""
 
     def is_same_attribute(self) -> bool:
@@ -501,7 +523,8 @@ class NumberedItems:
         return others[0] if len(others) == 1 and not contains_value(number, self._here) else None
 
     def _list_rivals(self, number: Number) -> list[Number]:
-        numbers = (one for one in self._here.numbers if not any(is_same_value(mine, one) for mine in self._values))
+        mine = [*self._values, number]
+        numbers = (one for one in self._here.numbers if not any(is_same_value(value, one) for value in mine))
         return [one for one in numbers if _have_same_unit(number, one)]
 
     def _is_nearer(self, other: int, same: Sequence[int]) -> bool:

@@ -197,7 +197,8 @@ def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: 
     found = [why for differs, why in moments if differs]
     if not (found and claim.values):  # a number of another time contradicts nothing
         told = any(contains_value(mine, one) for mine in absent for one in post)  # beside the other number
-        found = [*([] if told else [items.find_difference()]), *found]
+        found = [*([] if told else [items.find_difference(claim.values)]), *found]
+    found.append(items.find_moment_elsewhere())
     said, words = ([word.low for word in one.all_words] for one in (here, facts))
     if any(said[at : at + len(words)] == words for at in range(len(said) - len(words) + 1)):
         found = []  # word for word: its values stand where the claim has them

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.text.tokens import STOP_WORDS, UNUSUAL, detect_language, stem, tokenize
+from rag_core.text.tokens import STOP_WORDS, UNUSUAL, detect_language, read_word, stem, tokenize
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,9 @@ def test_any_text_has_terms_without_spaces_and_the_same_ones_again(text):
 )  # fmt: skip
 def test_the_language_to_answer_in(text, lang):
     assert detect_language(text) == lang
+
+
+def test_readings_of_any_two_words_can_be_compared():
+    one, other = read_word("мостик")[0], read_word("3д")[0]
+    assert (one.part, other.part) == ("NOUN", "") != (other.part, one.part)
+    assert all(mine != theirs for mine, theirs in zip(one[1:4], other[1:4], strict=True))

@@ -391,7 +391,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     near = tuple(islice(filter(is_near, by_rank), MAX_NEAR))
     if best is None or certainty is Certainty.NONE:
         return Draft((), likely, certainty=Certainty.NONE, near=near)
-    if ranked.is_contested or ranked.in_other_language or not best.holds:
+    compared = best.features.post_maxsim > 0  # else by words, where the kind of the value must be there as well
+    if ranked.is_contested or ranked.in_other_language or not (compared or best.holds):
         certainty = Certainty.PROBABLE
     if ranked.series:
         lines: list[Sentence] = []

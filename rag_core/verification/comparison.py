@@ -66,6 +66,7 @@ def contains_value(claimed: Number, here: SentenceFacts) -> bool:
 
 
 _HALF_DAY_MINUTES = 720
+_WEEK_DAYS = 7
 _BESIDE = 80  # characters of context around a weekday
 _CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
 _CLOSED_ON_WORDS = re.compile(
@@ -99,6 +100,11 @@ def find_moment_differences(
         rival = next(rivals, None)
         if any(_moments_agree(moment, other, date) for other in (*here, own, *(() if rival else everywhere))):
             continue
+        if "weekday" in fields and sum(one.start == moment.start for one in claim.moments) == _WEEK_DAYS:
+            # "daily" has synonyms, but a list of some days contradicts it
+            rival = rival or next((one for one in here if one.weekday is not None), None)
+            if rival is None:
+                continue
         if rival:  # closed on Mondays says nothing of Sundays
             yield not _is_closed_then(rival, claim, best), f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
@@ -225,6 +231,9 @@ _DIGITS = re.compile(r"\d+")
 _CORRECTION = re.compile(
     r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
 )
+_FALSE_REPLY = re.compile(
+    r"\W*(?:но |but )?(?:это |все это |that is |that's |this is |it is |it's )?(?:неправда|не правда|не так|неверно|ложь|фейк|выдумка|not (?:true|so)|untrue|false|nonsense)(?=\s*(?:[.,;:!?…—–-]|$))"
+)
 _NEGATIVE_REPLY = re.compile(
     r"\W*(?:нет|неа|no|nope|nah|not at all|вовсе нет|ничего подобного)(?=\s*(?:[,.:;!—–-]|and no|$))"
 )
@@ -253,15 +262,17 @@ _COPULA = re.compile(r"\W*(?:(?:is|was|are|became|becomes|является|ст�
 _LONGEST_COPULA = 30  # characters
 
 
-def find_explicit_denial(claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None) -> str:
-    """Find that the sentence calls the claim false, answers or is answered by no, or says that a plan failed."""
+def find_explicit_denial(
+    claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None, denied_word: str
+) -> str:
+    """Find that the sentence, or the one after it, calls the claim false, answers no, or says that a plan failed."""
     low, reply = fold_text(here.text), fold_text(following.text) if following else ""
     if claim.denied or _FALSE_WORDS.search(fold_text(claim.text)):
         return ""
     called = [found.span() for found in _FALSE_WORDS.finditer(low)]
     # "it is not true that the ferry is not sold" agrees with "the ferry is sold"
     outside = sum(not any(start <= scope.at < end for start, end in called) for scope in here.denied)
-    if called and outside % 2 == 0:
+    if (called or _FALSE_REPLY.match(reply)) and outside % 2 == 0:
         return "called false"
     if _is_question(here) and _NEGATIVE_REPLY.match(reply):
         return "asked and denied"
@@ -273,7 +284,7 @@ def find_explicit_denial(claim: SentenceFacts, here: SentenceFacts, following: S
     other_day = bool(days) and any(m.day and (m.month, m.day) not in days for m in here.moments)
     if _FAILED_PLAN.search(low) and not other_day and not _FAILED_PLAN.search(fold_text(claim.text)):
         return "did not come to be"
-    return ""
+    return "a rumour denied" if denied_word and _RUMOUR_WORDS.search(low) else ""
 
 
 def _is_question(here: SentenceFacts) -> bool:

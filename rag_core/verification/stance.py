@@ -238,7 +238,7 @@ def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts 
     close = seen.about >= _MIN_EXPLICIT and (
         seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
     )
-    if close and (why := find_explicit_denial(claim.facts, seen.here, following)):
+    if close and (why := find_explicit_denial(claim.facts, seen.here, following, seen.denial)):
         return seen.read(Label.CONTRADICTED, why, bonus=1)
     if why := find_correction(claim.facts, seen.here):
         label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND

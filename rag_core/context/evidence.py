@@ -494,7 +494,7 @@ def find_successor(
     `found`: the posts of the search for its words, best first. By logistic regression, with sets held out as good as in
     it (`tests/data/reading/fit.py`).
     """
-    constant, weights = _SUCCESSION if piece.features.post_maxsim else _SUCCESSION_BY_WORDS
+    constant, weights = _SUCCESSION if piece.features.is_compared else _SUCCESSION_BY_WORDS
     later = list_successors(piece, asked, evidence, found, weight)
     odds = ((constant + sum(map(mul, weights, features)), one) for one, features in later)
     likely = (pair for pair in odds if pair[0] >= _MIN_SUCCESSION_ODDS)
@@ -527,7 +527,7 @@ def list_successors(
         if one.source in later:
             best.setdefault(one.source.passage.key, one)
     compared, own = evidence.similarities, {term: weight(term) for term in tokenize(piece.text)}
-    vector = compared[piece.source.number].embed_piece(piece.start, piece.end) if piece.features.post_maxsim else None
+    vector = compared[piece.source.number].embed_piece(piece.start, piece.end) if piece.features.is_compared else None
 
     def compare(one: ExtractCandidate) -> float:
         if vector is not None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 
-_MOST_LOG_WEIGHT = 4.0  # of a token, as in training
+MAX_LOG_WEIGHT = 4.0  # of a token, also in training
 
 
 class TokenVectors:
@@ -50,7 +50,7 @@ class TokenVectors:
         self._scales = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), 1e-9).astype(np.float32) / 127
         self._numbers, self.spans = np.rint(vectors / self._scales).astype(np.int8), spans
         log_weights, self.priors = heads @ vectors.T
-        self.weights: NDArray[np.float32] = np.exp(np.clip(log_weights, -_MOST_LOG_WEIGHT, _MOST_LOG_WEIGHT))
+        self.weights: NDArray[np.float32] = np.exp(np.clip(log_weights, -MAX_LOG_WEIGHT, MAX_LOG_WEIGHT))
         kept = (self._numbers, self._scales, spans, self.weights, self.priors)
         self.nbytes = sum(array.nbytes for array in kept)
 

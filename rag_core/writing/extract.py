@@ -256,7 +256,7 @@ def _estimate_answering(asked: QueryTerms, ranked: Sequence[ExtractCandidate], e
     others = [score for number, score in best_of_post.items() if number != first.source.number]
     lead = first.score - sum(others) / len(others) if others else _LONELY_LEAD
     about, similarity = first.features, evidence.similarities.get(first.source.number)
-    if similarity is None or not about.post_maxsim:  # without a term nothing but its type speaks for it
+    if similarity is None or not about.is_compared:  # without a term nothing but its type speaks for it
         return estimate_answering_by_words(first.score, lead, about.terms) if about.terms else 0.0
     nearest = similarity.compare_piece(first.start, first.end)
     posts = evidence.similarities.values()
@@ -383,7 +383,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     by_rank = dict.fromkeys(one.source.passage for one in ranked.pieces)
 
     def is_near(passage: Passage) -> bool:
-        if best_pieces[passage].features.post_maxsim:
+        if best_pieces[passage].features.is_compared:
             return likely >= _NEAR
         words = frozenset(tokenize(passage.text))  # without the title of the channel, which all its posts have
         return ranked.asked.matched_share(words) + ranked.asked.similar_share(words) >= _NEAR_TERMS
@@ -391,8 +391,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     near = tuple(islice(filter(is_near, by_rank), MAX_NEAR))
     if best is None or certainty is Certainty.NONE:
         return Draft((), likely, certainty=Certainty.NONE, near=near)
-    compared = best.features.post_maxsim > 0  # else by words, where the kind of the value must be there as well
-    if ranked.is_contested or ranked.in_other_language or not (compared or best.holds):
+    # by words alone the kind of the value must be there as well
+    if ranked.is_contested or ranked.in_other_language or not (best.features.is_compared or best.holds):
         certainty = Certainty.PROBABLE
     if ranked.series:
         lines: list[Sentence] = []

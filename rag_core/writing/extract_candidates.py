@@ -51,9 +51,14 @@ class PieceFeatures(NamedTuple):
     post_maxsim: float = 0.0
 
     @property
+    def is_compared(self) -> bool:
+        """Whether the embedding model compared the tokens of the question with those of the post."""
+        return bool(self.post_maxsim)
+
+    @property
     def score(self) -> float:
         """Weighted sum, by which pieces are ordered."""
-        total: float = sum(map(mul, _WEIGHTS if self.post_maxsim else _WEIGHTS_BY_WORDS, self))
+        total: float = sum(map(mul, _WEIGHTS if self.is_compared else _WEIGHTS_BY_WORDS, self))
         return total
 
 

@@ -28,6 +28,7 @@ from torch import nn
 from torch.nn import functional
 
 from rag_core.models.onnx_conversion import _TENSOR_NAMES
+from rag_core.models.onnx_models import MAX_LOG_WEIGHT
 from rag_core.text.answer_type import VAGUE_TYPES, contains_answer_type, detect_answer_type
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, tokenize_sentences
 from rag_core.text.tokens import detect_language, tokenize
@@ -43,9 +44,8 @@ RATE, LAST_RATE, WARM_STEPS, TEMPERATURE = 3e-4, 0.03, 30, 0.05
 STALE = 0.7  # what a stale piece counts less among the others: by the question alone it cannot be told from the new one
 MATRICES = {short: name for short, name in _TENSOR_NAMES.items() if not short.endswith("ln")}
 PRIOR = 3.0  # weight of what the tokens of a piece add
-FIXED = _WEIGHTS._replace(
-    maxsim=0.0, cosine=0.0, prior=0.0, post_maxsim=0.0
-)  # weights of the features that are not learned
+# weights of the features that are not learned
+FIXED = _WEIGHTS._replace(maxsim=0.0, cosine=0.0, prior=0.0, post_maxsim=0.0)
 
 
 @dataclass
@@ -291,7 +291,8 @@ def compute_loss(encoder, reader, channel):
     every, of_questions = torch.cat(tokens), torch.cat(words)
     cosines = functional.normalize(of_questions, dim=-1) @ functional.normalize(every, dim=-1).T
     asking, telling = (
-        (one @ head).clamp(-4, 4).exp() for one, head in zip((of_questions, every), encoder.heads, strict=False)
+        (one @ head).clamp(-MAX_LOG_WEIGHT, MAX_LOG_WEIGHT).exp()
+        for one, head in zip((of_questions, every), encoder.heads, strict=False)
     )
     share = torch.block_diag(*((one / one.sum())[None] for one in asking.split([len(one) for one in words])))
     means = functional.normalize(share @ of_questions, dim=-1)

@@ -39,7 +39,6 @@ from bot.handlers import (
     questions,
     search,
     start,
-    tokens,
     unanswered,
     watches,
 )
@@ -83,7 +82,7 @@ ALLOWED_UPDATES = (
 # no other handler answers. The last three take what is left: remarks, all text in private chats, and all buttons.
 _HANDLERS = (
     inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, unanswered,
-    admin, tokens, answers, questions, errors,
+    admin, answers, questions, errors,
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from rag_core.errors import RagError
 from rag_core.run import get_request_id
 
 # Format of bot tokens: https://core.telegram.org/bots/features#authentication
-_TOKEN_PATTERN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}|\bcg_[\w-]{43}")  # or of rag_core/storage/tokens.py
+_TOKEN_PATTERN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}|\bcg_[\w-]{43}")  # or of rag_core/storage/readers.py
 # A user name alone may be a key: https://key@host
 _PASSWORD_PATTERN = re.compile(r"(?<=://)[^\s/?#@\"'<>]{1,1000}@(?=[\w\[])")
 _MIN_SECRET_LENGTH = 6  # characters: a shorter one would match inside words

@@ -1,16 +1,60 @@
-"""Reading of the files of posts: the reader of a bot or a command, with what can be read on this machine."""
+"""Reading of the files of posts: how many wait, were read or failed; the reader of what this machine can read."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from bot.i18n import Translator
 from bot.settings import Settings
 from ingest.media import find_missing_readers
 from ingest.media.reader import FileSource, MediaReader
-from ingest.media.status import KINDS, MediaStatus, estimate_minutes
 from rag_core.models.active_models import find_speech_model
 from rag_core.storage import Archive
-from rag_core.storage.media import is_media_paused
+from rag_core.storage.media import count_media, is_media_paused
+from rag_core.types import DOCUMENT, PICTURE, VOICE
+
+# Seconds for a file and for a second of a recording, on one of two cores beside the bot (deploy/EVALUATION.md).
+_SECONDS_PER_FILE = {PICTURE: 1.0, DOCUMENT: 1.0, VOICE: 1.0}
+_SECONDS_PER_VOICE_SECOND = 0.15
+_USUAL_VOICE_SECONDS = 30  # where the length is not known
+KINDS = (PICTURE, VOICE, DOCUMENT)
+
+
+@dataclass(slots=True)
+class MediaStatus:
+    """Files of one kind; `failed` counts them by their problem, `seconds` is the time that the waiting ones take."""
+
+    waiting: int = 0
+    read: int = 0
+    failed: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def files(self) -> int:
+        """All of them."""
+        return self.waiting + self.read + sum(self.failed.values())
+
+
+async def load_media_status(archive: Archive) -> dict[str, MediaStatus]:
+    """Status by kind, of all approved channels; kinds without a file are left out."""
+    status: dict[str, MediaStatus] = {}
+    for count in await count_media(archive):
+        one = status.setdefault(count.kind, MediaStatus())
+        if count.state == "waiting":
+            one.waiting += count.files
+            one.seconds += _SECONDS_PER_FILE[count.kind] * count.files
+            if count.kind == VOICE:
+                one.seconds += _SECONDS_PER_VOICE_SECOND * (count.seconds or _USUAL_VOICE_SECONDS * count.files)
+        elif count.state == "read":
+            one.read += count.files
+        else:
+            one.failed[count.problem] = count.files
+    return {kind: status[kind] for kind in KINDS if kind in status}
+
+
+def estimate_minutes(status: Iterable[MediaStatus]) -> int:
+    """Whole minutes that reading what waits takes, at least one."""
+    return max(1, round(sum(one.seconds for one in status) / 60))
 
 
 async def describe_media(

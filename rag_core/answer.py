@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from rag_core.context.evidence import check_citations, keep_current_citations, keep_current_passages
-from rag_core.conversation.memory import remember_answer, resolve_followup
+from rag_core.conversation.followups import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.dates import parse_period
 from rag_core.engine import Engine

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rag_core.planning.filters import parse_filters
+from rag_core.planning.queries import parse_filters
 from rag_core.storage.subscriptions import Watch
 from rag_core.text.numbers import CURRENCIES, Number, parse_numbers
 from rag_core.text.query_terms import expand_words, is_asking_word

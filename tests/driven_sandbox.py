@@ -11,10 +11,9 @@ from aiohttp import web
 from sandbox_faults import FaultInjector, apply_fault, close_connection
 from webhook_sender import WebhookSender
 
-from bot.sandbox import Sandbox, page_api
+from bot.sandbox import Sandbox, execute_call, find_method, page_api, read_call_parameters
 from bot.sandbox.messages import MAX_CAPTION_CHARACTERS, BotApiError, prepare_text
 from bot.sandbox.page_api import UserMessage
-from bot.sandbox.server import execute_call, find_method, read_call_parameters
 from bot.sandbox.state import UploadedFile
 
 

@@ -125,10 +125,10 @@ NOT_CALLABLE = {
     "bot.logs.collect_secrets": "any model of settings",
     "rag_core.retrieval.search.run_beside": "a coroutine, which it starts",
     "rag_core.storage.post_rows.decode_row": "any dataclass",
-    "rag_core.models.model_files.check_model_files": "a tree of JSON with the names of model files",
-    "rag_core.models.model_files.is_model_present": "a tree of JSON with the names of model files",
-    "rag_core.models.model_files.verify_model_checksums": "a tree of JSON with the names of model files",
-    "rag_core.models.model_files.name_vector_space": "a row of the catalog, which holds rows; no text of others",
+    "rag_core.models.catalog.check_model_files": "a tree of JSON with the names of model files",
+    "rag_core.models.catalog.is_model_present": "a tree of JSON with the names of model files",
+    "rag_core.models.catalog.verify_model_checksums": "a tree of JSON with the names of model files",
+    "rag_core.models.catalog.name_vector_space": "a row of the catalog, which holds rows; no text of others",
 }
 
 

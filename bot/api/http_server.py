@@ -29,7 +29,7 @@ from bot.app_context import AppContext
 from bot.handlers.search import SearchQueue
 from bot.telegram.updates import LOOPBACK_PATTERN, is_loopback
 from rag_core.errors import ArchiveUnavailable, SettingsWrong, translate_errors
-from rag_core.storage.tokens import find_token
+from rag_core.storage.readers import find_token
 
 _MAX_BODY_BYTES = 1 << 18  # a text of 20,000 characters at most, in JSON up to twelve bytes each
 _MAX_CONNECTIONS = 64

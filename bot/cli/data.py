@@ -23,10 +23,10 @@ from bot.cli.folder import (
     show_progress_bar,
 )
 from bot.control import hold_folder, hold_folder_or_connect
+from bot.media import load_media_status
 from bot.settings import Settings
 from bot.views.text import dump_json, format_stages, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.media.status import load_media_status
 from rag_core.engine import open_engine
 from rag_core.errors import BackupFailed, HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels, media, posts, visible_posts

@@ -17,8 +17,8 @@ from bot.app import run_bot
 from bot.cli.folder import catch_up_indexes, show_progress_bar
 from bot.control import hold_folder, hold_folder_or_connect
 from bot.i18n import get_translator
+from bot.sandbox import Sandbox
 from bot.sandbox.messages import Json
-from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER, Membership, SuggestedQuestion
 from bot.settings import HistorySettings, Settings, WebhookSettings, is_desktop
 from bot.views.text import format_answer_text

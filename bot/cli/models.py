@@ -13,9 +13,16 @@ from bot.settings import Settings
 from rag_core.llm.rates import estimate_stages, judges_only, load_rates
 from rag_core.models import active_models
 from rag_core.models.active_models import ModelSwitch, get_models_folder, is_gguf_path, list_models_in_use
-from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models
+from rag_core.models.catalog import (
+    MODELS,
+    ModelRole,
+    ModelSpec,
+    ModelTier,
+    find_models,
+    is_model_present,
+    measure_folder_size,
+)
 from rag_core.models.download import pull_model
-from rag_core.models.model_files import is_model_present, measure_folder_size
 from rag_core.processes import format_install_command
 from rag_core.run import Budgets
 from rag_core.settings import RagSettings

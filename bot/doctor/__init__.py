@@ -22,8 +22,7 @@ from bot.settings import Settings
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory
 from rag_core.models import active_models
-from rag_core.models.catalog import MODELS
-from rag_core.models.model_files import measure_folder_size, verify_model_checksums
+from rag_core.models.catalog import MODELS, measure_folder_size, verify_model_checksums
 from rag_core.processes import format_install_command
 from rag_core.storage import Archive, index_state
 from rag_core.storage.readers import load_choices

@@ -15,12 +15,12 @@ from importlib.util import find_spec
 
 from bot.control import DenseFacts, IndexFacts, RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding, bad, fine, note
+from bot.media import load_media_status
 from bot.settings import Settings
 from bot.views.text import strip_control_characters
 from ingest.indexer import DenseIndexer
 from ingest.integrity import compare_indexes
 from ingest.media import find_missing_readers
-from ingest.media.status import load_media_status
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import GenerationFailed, ModelUnavailable, RagError
 from rag_core.llm.local import LocalModel

@@ -1,11 +1,13 @@
 """Admin commands: /stats on one screen; /media, the files of posts; /models switches and downloads models; /reindex
-rebuilds the search index; /synonyms, words that mean the same for all who read a channel.
+rebuilds the search index; /synonyms, words that mean the same for all who read a channel; /token, the access of
+programs (bot/api): shown once, to who made it, and told to the person whose rights it has.
 
 A button of a model carries a token that only this archive can make of its name; the presser is checked every time.
 The progress of a rebuild is one message, edited every three seconds at most, also after a restart.
 """
 
 import asyncio
+import json
 import logging
 import time
 from datetime import UTC, datetime, timedelta
@@ -16,29 +18,41 @@ from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
-from aiogram.utils.formatting import Bold, Code, Text, as_list
+from aiogram.utils.formatting import Bold, Code, Pre, Text, as_list
 
 from bot import access, data_folder
+from bot.access import Refusal
+from bot.admin_notifications import get_user_translator, send_notice
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.indexing import RebuildRunner
-from bot.media import describe_media
+from bot.media import describe_media, load_media_status
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
+from bot.settings import parse_person_id
 from bot.telegram.recheck import ShownContent, View
 from bot.views import keyboards
 from bot.views.answer import format_channel_title
 from bot.views.channel_card import make_row
 from bot.views.format import neutralize_links
+from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from bot.views.text import join_lines, shorten
-from ingest.media.status import load_media_status
 from rag_core.engine import switch_model
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused
 from rag_core.models import active_models
-from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
+from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models, is_model_present
 from rag_core.models.download import pull_model
-from rag_core.models.model_files import is_model_present
 from rag_core.processes import format_install_command
-from rag_core.storage import Archive, channel_history, channels, index_state, media, posts, questions, raw_updates
+from rag_core.storage import (
+    Archive,
+    channel_history,
+    channels,
+    index_state,
+    media,
+    posts,
+    questions,
+    raw_updates,
+    readers,
+)
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.index_state import ProgressMessage, Rebuild
@@ -384,3 +398,64 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
             sentence = done[0] if changed else done[1]
             text = words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
     await View(text, ShownContent(counted=frozenset(known))).send(message.answer, reader, context.admins)
+
+
+_MAX_TOKEN_NAME_LENGTH = 40
+
+
+@router.message(ChatCommand("token", chats=PRIVATE), flags=ADMINS_ONLY)
+async def _on_token(message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator) -> None:
+    """Make a token for the named program, with the rights of its admin or of the person whose id comes last."""
+    maker, settings = message.chat.id, context.settings.mcp
+    name, _, last = join_lines(command.args or "").rpartition(" ")
+    who = parse_person_id(last) if name else None
+    name, who = (name, who) if who else (f"{name} {last}".strip(), maker)
+    if not settings.listen:
+        raise Refusal(words("token-off"))
+    if not name:
+        await message.answer(**(await _render_tokens(context, words)).as_kwargs())
+        return
+    if len(name) > _MAX_TOKEN_NAME_LENGTH:
+        raise Refusal(words("token-name", limit=_MAX_TOKEN_NAME_LENGTH))
+    secret = await readers.create_token(context.archive, name, user_id=who, made_by=maker)
+    if secret is None:
+        raise Refusal(words("token-full", count=readers.MAX_TOKENS))
+    log.info("admin %d made a token for a program that reads as %d", maker, who)
+    server = {
+        "type": "http",
+        "url": f"http://{settings.listen}/mcp",
+        "headers": {"Authorization": f"Bearer {secret}"},
+    }
+    entry = Pre(json.dumps({"mcpServers": {"citegram": server}}, indent=2), language="json")
+    head, use = words("token-made", name=name), words.rich("token-use", who=Code(str(who)))
+    await message.answer(**as_list(neutralize_links(head), entry, use, sep="\n\n").as_kwargs())
+    if who != maker:
+        spoken = await get_user_translator(context.archive, who, context.settings.bot.language)
+        await send_notice(bot, who, neutralize_links(spoken("token-made-told", name=name)))
+
+
+async def _render_tokens(context: AppContext, words: Translator) -> View:
+    zone, made = context.settings.bot.zone, await readers.list_tokens(context.archive)
+    lines = [
+        words.rich(
+            "token-line",
+            name=one.name,
+            who=Code(str(one.user_id)),
+            by=Code(str(one.made_by)),
+            date=words.date(one.made_at, zone),
+            used=words.date(one.used_at, zone) if one.used_at else "never",
+        )
+        for one in made
+    ]
+    rows = [[(words("token-revoke", name=one.name), Press(to="token-revoke", token=one.handle))] for one in made]
+    how = words.rich("token-how", own=Code("/token Claude"), other=Code("/token Claude 123456789"))
+    return View(as_list(how, *lines, sep="\n\n"), buttons=build_keyboard(*rows))
+
+
+@router.callback_query(on_press("token-revoke"), flags=ADMINS_ONLY)
+async def _press_revoke(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    revoked = await readers.revoke_token(context.archive, callback_data.token)
+    log.info("admin %d revoked a token: %s", pressed.from_user.id, "done" if revoked else "it was gone")
+    await redraw_message(
+        pressed, await _render_tokens(context, words), words("token-revoked" if revoked else "token-gone")
+    )

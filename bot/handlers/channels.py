@@ -39,7 +39,7 @@ from ingest.history import estimate_minutes, estimate_size
 from ingest.inbox import process_pending_posts
 from ingest.message_kinds import MAX_TITLE_LENGTH
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
-from rag_core.planning.filters import find_named_channel
+from rag_core.planning.queries import find_named_channel
 from rag_core.storage import channel_history, channels, posts, readers
 from rag_core.storage.index_state import ProgressMessage
 from rag_core.text.tokens import tokenize

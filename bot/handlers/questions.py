@@ -38,7 +38,7 @@ from bot.views.format import neutralize_links
 from bot.views.keyboards import Press, build_suggestion_row, on_press
 from bot.views.text import strip_control_characters
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
+from rag_core.conversation.followups import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import Archive, channels, questions

@@ -34,8 +34,7 @@ from bot.views.results import RESULTS_PER_PAGE, render_search_page
 from bot.views.text import RenderContext
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.planning.filters import find_named_channel
-from rag_core.planning.queries import extract_search_words
+from rag_core.planning.queries import extract_search_words, find_named_channel
 from rag_core.retrieval.channel_answers import profile_channel
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive

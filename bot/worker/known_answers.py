@@ -21,8 +21,7 @@ from itertools import chain, zip_longest
 from bot.question_generation import generate_questions
 from bot.stored_answer import hash_text_version
 from bot.views.keyboards import make_callback_token
-from rag_core.conversation.followups import find_question_names
-from rag_core.conversation.memory import follows_earlier_question, remember_answer
+from rag_core.conversation.followups import find_question_names, follows_earlier_question, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.run import get_or_make_request_id

@@ -3,8 +3,11 @@
 A leading "and", a pronoun without an antecedent, or an ellipsis shows a follow-up. By rules a time, a name or a thing
 takes the place of that of the earlier question; any other follow-up stands beside the earlier subject, which is put in
 brackets: outside of its sentence it has another case. Brackets are for the search: such a reading is no sentence that a
-person would say, and is not shown. A model rewrites when it is idle; it may only repeat the
-conversation: a rewrite with a new name or number, or with more than one new word, is rejected.
+person would say, and is not shown. A model rewrites when it is idle; it may only repeat the conversation: a rewrite
+with a new name or number, or with more than one new word, is rejected.
+
+The memory of a conversation holds rewritten questions and the names in their answers, for about an hour, in forums by
+topic. It is never a source of an answer.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rag_core.dates import find_dates, parse_coming_period, parse_period
@@ -27,13 +30,22 @@ from rag_core.planning.intents import (
 )
 from rag_core.planning.queries import AUXILIARY_VERBS, QUESTION_WORDS
 from rag_core.run import Run, Stage
-from rag_core.storage.readers import ConversationTurn
+from rag_core.storage.readers import (
+    ConversationKey,
+    ConversationTurn,
+    expire_turns,
+    forget_turns,
+    list_recent_turns,
+    load_choices,
+    remember_turn,
+    save_choice,
+)
 from rag_core.text.names import find_names
 from rag_core.text.numbers import extract_figures
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, WordReading, detect_language, fold_case, read_word, tokenize
-from rag_core.types import Question
+from rag_core.types import Answer, Question
 from rag_core.writing.prompts import (
     build_paragraph_grammar,
     clean_reply,
@@ -472,3 +484,76 @@ async def _rewrite_by_model(
     if not faithful:
         raise GenerationFailed("The model's question was not the one that was asked: the rules' is taken.")
     return Rewriting(text)
+
+
+_MAX_TURNS, _MAX_TOKENS = 20, 400
+_MAX_NAMES, _MAX_NAME_LENGTH = 8, 60
+_CHARACTERS_PER_TOKEN = 3  # between English (4) and Russian (2.5); the window need not be exact
+_MAX_STORED_LENGTH = 600  # characters of a stored question
+
+
+def identify_conversation(question: Question) -> ConversationKey:
+    """Key of the conversation of a question: chat, reader and forum topic."""
+    return ConversationKey(question.chat, question.viewer.user_id, question.thread or 0)
+
+
+async def is_memory_enabled(chat: int, rag: Engine) -> bool:
+    """Whether earlier questions are remembered in a chat; 0 is the terminal. Raises ArchiveUnavailable."""
+    if not chat or not rag.settings.memory.enabled:
+        return False
+    return (await load_choices(rag.archive)).get(_build_setting_key(chat)) != "off"
+
+
+async def set_memory_enabled(chat: int, rag: Engine, *, to: bool) -> None:
+    """Switch the memory of a chat on or off; switching off deletes its turns."""
+    await save_choice(rag.archive, _build_setting_key(chat), "on" if to else "off")
+    if not to:
+        await forget_turns(rag.archive, chat=chat)
+
+
+async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn, ...]:
+    """Load the newest turns that fit into the token window, oldest first. Raises ArchiveUnavailable."""
+    if not await is_memory_enabled(question.chat, rag):
+        return ()
+    since = question.asked_at - timedelta(minutes=rag.settings.memory.minutes)
+    left, turns = _MAX_TOKENS, list[ConversationTurn]()
+    for turn in await list_recent_turns(rag.archive, identify_conversation(question), since):
+        left -= sum(len(text) for text in (turn.question, *turn.entities)) // _CHARACTERS_PER_TOKEN + 1
+        if left < 0:
+            break
+        turns.append(turn)
+    return tuple(reversed(turns))
+
+
+async def resolve_followup(question: Question, rag: Engine, run: Run) -> tuple[Question, bool]:
+    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged.
+
+    Returns also whether it is a sentence that readers may be shown.
+    """
+    turns = await run.attempt(Stage.MEMORY, load_turns(question, rag), ())
+    return await rewrite_followup(question, turns, rag, run) if turns else (question, True)
+
+
+async def follows_earlier_question(question: Question, rag: Engine) -> bool:
+    """Whether a question is a follow-up in a conversation that is remembered. Raises ArchiveUnavailable."""
+    return is_followup(question.text, question.asked_at) and bool(await load_turns(question, rag))
+
+
+async def remember_answer(question: Question, answer: Answer, rag: Engine) -> None:
+    """Store an answered standalone question as a turn, and delete expired turns. Raises ArchiveUnavailable."""
+    if not await is_memory_enabled(question.chat, rag):
+        return
+    archive, at = rag.archive, question.asked_at
+    names = (name.text[:_MAX_NAME_LENGTH] for s in answer.sentences for name in find_question_names(s.text))
+    turn = ConversationTurn(question.text[:_MAX_STORED_LENGTH], tuple(dict.fromkeys(names))[:_MAX_NAMES])
+    await expire_turns(archive, at - timedelta(minutes=rag.settings.memory.minutes))
+    await remember_turn(archive, identify_conversation(question), turn, at, _MAX_TURNS)
+
+
+async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:
+    """Delete the turns of a conversation; the number of deleted turns."""
+    return await forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
+
+
+def _build_setting_key(chat: int) -> str:
+    return f"memory {chat}"

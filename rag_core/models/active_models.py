@@ -16,8 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models
-from rag_core.models.model_files import check_model_files, is_model_present, name_vector_space
+from rag_core.models.catalog import (
+    MODELS,
+    ModelRole,
+    ModelSpec,
+    check_model_files,
+    find_models,
+    is_model_present,
+    name_vector_space,
+)
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.readers import load_choices, save_choice

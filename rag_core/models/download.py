@@ -33,8 +33,11 @@ from zipfile import BadZipFile, ZipFile
 import aiohttp
 
 from rag_core.errors import ModelUnavailable, translate_errors
-from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackageSource
-from rag_core.models.model_files import (
+from rag_core.models.catalog import (
+    HubFile,
+    HubSource,
+    ModelSpec,
+    PackageSource,
     check_disk_space,
     check_model_files,
     compute_sha256,

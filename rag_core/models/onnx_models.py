@@ -25,8 +25,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from rag_core.errors import ModelUnavailable, RagError
-from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
-from rag_core.models.model_files import check_model_files, name_vector_space
+from rag_core.models.catalog import ModelSpec, PackageSource, Pooling, check_model_files, name_vector_space
 from rag_core.processes import release_free_memory
 from rag_core.text.tokens import detect_language, stem
 

@@ -12,17 +12,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from rag_core.caches import make_plan_key
 from rag_core.dates import Period, parse_coming_period, parse_period
-from rag_core.engine import Engine
+from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable
 from rag_core.planning import intents
-from rag_core.planning.filters import QueryFilters, match_channel_name, parse_filters
 from rag_core.planning.queries import (
     MAX_QUERIES,
+    QueryFilters,
     correct_spelling,
     extract_phrases,
     generate_query_variants,
+    match_channel_name,
+    parse_filters,
     rewrite_as_statement,
     route_plan,
     sanitize_query,

@@ -15,9 +15,14 @@ from typing import NamedTuple
 from rag_core.context.evidence import compose_evidence
 from rag_core.dates import parse_period
 from rag_core.engine import Engine
-from rag_core.planning.filters import parse_filters
 from rag_core.planning.intents import extract_topic
-from rag_core.planning.queries import choose_retrievers, extract_phrases, generate_query_variants, sanitize_query
+from rag_core.planning.queries import (
+    choose_retrievers,
+    extract_phrases,
+    generate_query_variants,
+    parse_filters,
+    sanitize_query,
+)
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term, join_post_text
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, resolve_filter, search_passages
 from rag_core.run import Run, Stage

@@ -24,12 +24,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.caches import CachedHit
-from rag_core.engine import Engine
+from rag_core.engine import CachedHit, Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout, VectorsUnavailable
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.models.active_models import DenseIndex
-from rag_core.planning.filters import match_channel_name
+from rag_core.planning.queries import match_channel_name
 from rag_core.retrieval.fusion import (
     BOTH,
     DENSE,

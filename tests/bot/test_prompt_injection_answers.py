@@ -21,7 +21,7 @@ from bot.views.format import split_pages
 from bot.views.text import RenderContext
 from ingest.message_kinds import count_utf16_units
 from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
-from rag_core.recipes.react_tools import TOOLS
+from rag_core.recipes.react import TOOLS
 from rag_core.storage import visible_posts
 from rag_core.storage.readers import AnswerMode, save_answer_mode
 from rag_core.types import Channel, Entity, Post, PostKey, Visibility

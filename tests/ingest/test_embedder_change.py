@@ -19,8 +19,7 @@ from ingest.rebuild import EmbedderChange
 from rag_core import RagSettings, open_engine
 from rag_core.engine import switch_model
 from rag_core.models.active_models import find_embedder_progress
-from rag_core.models.catalog import find_models
-from rag_core.models.model_files import name_vector_space
+from rag_core.models.catalog import find_models, name_vector_space
 from rag_core.retrieval.fusion import RetrievalQuery
 from rag_core.retrieval.search import search_hybrid
 from rag_core.run import Budgets, Run

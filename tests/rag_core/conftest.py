@@ -10,8 +10,7 @@ from tiny_gguf import build
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from rag_core import RagSettings, open_engine
-from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling
-from rag_core.models.model_files import write_manifest
+from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling, write_manifest
 from rag_core.models.onnx_conversion import FLOAT, OnnxGraphBuilder
 
 WORDS = "<pad> <unk> <s> ferry boat island morning glaze kiln query passage : паром остров печь глазурь".split()

@@ -12,7 +12,7 @@ import pytest
 from faulty_indexes import BrokenLexical, Compass, Meaning, with_meaning
 
 from rag_core.answer import answer_question
-from rag_core.caches import Caches, VersionedCache, make_plan_key
+from rag_core.engine import Caches, VersionedCache, make_plan_key
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.index.vector_store import VectorPoint

@@ -16,7 +16,7 @@ from slow_model import SlowLlm, use_writer
 from bot.sandbox.state import set_chat_member
 from bot.settings import McpSettings
 from rag_core.errors import SettingsWrong
-from rag_core.storage import Archive, channels, tokens
+from rag_core.storage import Archive, channels, readers
 
 pytestmark = pytest.mark.slow
 
@@ -127,7 +127,7 @@ async def test_a_token_that_does_not_count_gets_one_sentence(sandbox, served, ho
             assert await press(sandbox, listed, "Revoke: Claude", ADMIN) == "Revoked: it works no longer."
         case "of another bot":
             archive = await Archive.open(tmp_path / "other")
-            token = await tokens.create_token(archive, "Claude", user_id=OTTO, made_by=ADMIN) or ""
+            token = await readers.create_token(archive, "Claude", user_id=OTTO, made_by=ADMIN) or ""
             await archive.close()
         case "of a former admin":
             await query_archive(home, lambda archive: archive.execute("UPDATE access_tokens SET made_by = 777"))

@@ -14,7 +14,7 @@ import pytest
 from driven_sandbox import DrivenSandbox
 
 from bot.cli.folder import show_progress_bar
-from bot.sandbox.server import Sandbox
+from bot.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"

@@ -24,8 +24,7 @@ from bot.settings import Settings
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ModelUnavailable
 from rag_core.index.lexical_index import get_lexical_folder
-from rag_core.models.catalog import WRITERS
-from rag_core.models.model_files import check_model_files, verify_model_checksums, write_manifest
+from rag_core.models.catalog import WRITERS, check_model_files, verify_model_checksums, write_manifest
 from rag_core.storage import Archive, channels, readers, schema
 from rag_core.storage.backups import get_backups_folder, list_backups, make_backup, run_cancellable
 from rag_core.types import PostKey

@@ -23,11 +23,10 @@ from bot.cli.folder import catch_up_vectors, iterate_with_progress_bar
 from bot.evaluation.data import Variant, build_variant_settings, open_indexed_dataset, read_dataset
 from bot.evaluation.measures import answer_query, search_query
 from bot.evaluation.metrics import compute_answer_metrics, compute_retrieval_metrics, format_table
-from bot.media import open_media_reader
+from bot.media import KINDS, load_media_status, open_media_reader
 from bot.settings import Settings
 from ingest.indexer import LexicalIndexer
 from ingest.media.reader import ExportFiles
-from ingest.media.status import KINDS, load_media_status
 from ingest.messages import parse_live_post
 from rag_core.models.active_models import find_speech_model
 from rag_core.storage import media, posts

@@ -7,8 +7,8 @@ import pytest
 from scripted_model import FakeLlm
 
 from rag_core import Question, Viewer, answer_question
-from rag_core.conversation import memory
-from rag_core.conversation.memory import resolve_followup
+from rag_core.conversation import followups
+from rag_core.conversation.followups import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.run import Run
 from rag_core.settings import MemorySettings
@@ -27,7 +27,7 @@ def asked(library, text, *, chat=5, user=1, thread=None, minutes=0):
 async def said(library, text, **where):
     """A question that is asked, answered and remembered."""
     question = asked(library, text, **where)
-    await memory.remember_answer(question, await library.ask(text), library.rag)
+    await followups.remember_answer(question, await library.ask(text), library.rag)
 
 
 def notebook(library):
@@ -55,10 +55,10 @@ async def test_an_earlier_question_is_forgotten_after_a_while(library):
 async def test_a_talk_never_grows_without_end(library):
     given = await library.ask("ferry")
     for n in range(25):
-        await memory.remember_answer(asked(library, f"ferry {n} {'very ' * 60}"), given, library.rag)
+        await followups.remember_answer(asked(library, f"ferry {n} {'very ' * 60}"), given, library.rag)
     ((count,),) = await library.rag.archive.rows("SELECT count(*) FROM talks")
     assert count == 20
-    turns = await memory.load_turns(asked(library, "and?"), library.rag)
+    turns = await followups.load_turns(asked(library, "and?"), library.rag)
     assert 0 < len(turns) < 6 and turns[-1].question.startswith("ferry 24")
 
 
@@ -66,7 +66,7 @@ async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library
     await said(library, FERRY)
     await said(library, FERRY, chat=6)
     await said(library, FERRY, user=2)
-    assert await memory.start_new_conversation(memory.identify_conversation(asked(library, "")), library.rag) == 1
+    assert await followups.start_new_conversation(followups.identify_conversation(asked(library, "")), library.rag) == 1
     assert await stands(library, "and in March?") == "and in March?"
     assert "ferry" in await stands(library, "and in March?", chat=6)
     assert (await erase_user_data(library.rag.archive, 1)).talks == 1
@@ -76,11 +76,11 @@ async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library
 
 async def test_it_can_be_off_in_a_chat_and_then_nothing_is_kept(library):
     await said(library, FERRY)
-    await memory.set_memory_enabled(5, library.rag, to=False)
+    await followups.set_memory_enabled(5, library.rag, to=False)
     assert await library.rag.archive.rows("SELECT * FROM talks") == []
     await said(library, FERRY)
     assert await stands(library, "and in March?") == "and in March?"
-    await memory.set_memory_enabled(5, library.rag, to=True)
+    await followups.set_memory_enabled(5, library.rag, to=True)
     await said(library, FERRY)
     assert "ferry" in await stands(library, "and in March?")
 
@@ -100,7 +100,7 @@ async def test_neither_answers_nor_posts_are_kept_only_names(library):
 
 
 async def test_memory_is_no_source(library):
-    await memory.remember_answer(
+    await followups.remember_answer(
         asked(library, "The secret word is xylophone, is it?"), await library.ask("ferry"), library.rag
     )
     assert (await library.ask("What is the secret word?")).refused
@@ -147,5 +147,5 @@ async def test_a_whole_talk_is_asked_and_answered(library):
     assert (second.understood, second.restated) == ("How much does a ferry ticket cost (for children)?", "")
     third = await answer_question(asked(library, "and in 2023?", minutes=2), library.rag)
     assert third.restated == "How much does a ferry ticket cost in 2023?"  # not of what was put together for the search
-    turns = await memory.load_turns(asked(library, "", minutes=3), library.rag)
+    turns = await followups.load_turns(asked(library, "", minutes=3), library.rag)
     assert [turn.question for turn in turns] == ["How much does a ferry ticket cost?", third.restated]

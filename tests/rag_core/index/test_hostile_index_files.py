@@ -15,8 +15,7 @@ from rag_core.errors import ModelUnavailable
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.vector_store import StoreInfo
 from rag_core.index.vectors_edge import StoreDamaged, StoreFolder
-from rag_core.models.catalog import find_models
-from rag_core.models.model_files import check_model_files, read_kept_checksums
+from rag_core.models.catalog import check_model_files, find_models, read_kept_checksums
 from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PassageRef, PostKey
 

@@ -8,8 +8,18 @@ import pytest
 
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import estimate_memory
-from rag_core.models.catalog import MODELS, HubSource, ModelRole, ModelTier, PackageSource, find_models
-from rag_core.models.model_files import check_disk_space, check_model_files, measure_folder_size, stage_model_folder
+from rag_core.models.catalog import (
+    MODELS,
+    HubSource,
+    ModelRole,
+    ModelTier,
+    PackageSource,
+    check_disk_space,
+    check_model_files,
+    find_models,
+    measure_folder_size,
+    stage_model_folder,
+)
 
 EVERY = [*MODELS, *(part for row in MODELS for part in row.parts)]
 

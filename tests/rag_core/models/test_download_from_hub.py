@@ -8,9 +8,8 @@ from aiohttp import web
 from local_server import LocalServer
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier
+from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier, check_model_files
 from rag_core.models.download import pull_from_hub, pull_model
-from rag_core.models.model_files import check_model_files
 
 WEIGHTS = bytes(range(256)) * 4096  # 1 MiB
 TOKENIZER = b'{"version": "1.0"}'

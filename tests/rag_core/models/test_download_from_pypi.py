@@ -11,9 +11,16 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, PackageSource, find_models
+from rag_core.models.catalog import (
+    ModelRole,
+    ModelSpec,
+    ModelTier,
+    PackageSource,
+    check_model_files,
+    find_models,
+    verify_model_checksums,
+)
 from rag_core.models.download import pull_from_packages, pull_model
-from rag_core.models.model_files import check_model_files, verify_model_checksums
 from rag_core.models.onnx_models import open_embedder
 
 pytestmark = pytest.mark.slow

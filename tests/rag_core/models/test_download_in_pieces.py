@@ -17,9 +17,17 @@ from aiohttp import web
 from local_server import LocalServer
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier, PackageSource
+from rag_core.models.catalog import (
+    HubFile,
+    HubSource,
+    ModelRole,
+    ModelSpec,
+    ModelTier,
+    PackageSource,
+    check_model_files,
+    measure_folder_size,
+)
 from rag_core.models.download import pull_from_parts, pull_model
-from rag_core.models.model_files import check_model_files, measure_folder_size
 
 pytestmark = pytest.mark.slow
 

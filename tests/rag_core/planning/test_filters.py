@@ -13,9 +13,8 @@ from rag_core.index.vector_store import VectorPoint
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
-from rag_core.planning.filters import parse_filters
 from rag_core.planning.plan import plan_by_rules
-from rag_core.planning.queries import sanitize_query
+from rag_core.planning.queries import parse_filters, sanitize_query
 from rag_core.retrieval.search import resolve_filter
 from rag_core.types import Channel, Kind, Media, Origin, Plan, PostKey, Question, SearchFilter, Viewer
 

@@ -11,8 +11,7 @@ from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
-from rag_core.recipes.react import build_step_grammar, build_step_schema, parse_step
-from rag_core.recipes.react_tools import TOOLS
+from rag_core.recipes.react import TOOLS, build_step_grammar, build_step_schema, parse_step
 from rag_core.run import Budgets
 from rag_core.settings import LlmSettings
 
@@ -102,7 +101,7 @@ async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(library, m
         raise IndexUnavailable("The index is down.")
 
     reacting(library, step("list", about="ferry", limit=5), LOOK, END, "The posts do not say.")
-    monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", down)
+    monkeypatch.setattr("rag_core.recipes.react.search_passages", down)
     answer = await library.ask(TICKET)
     assert "search" in {shortfall.stage for shortfall in answer.shortfalls}
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from rag_core.errors import ToolFailed
-from rag_core.recipes.react_tools import evaluate_expression
+from rag_core.recipes.react import evaluate_expression
 
 MOST_S = 0.05
 RIGHT = {

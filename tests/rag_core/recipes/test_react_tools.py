@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from rag_core.recipes.react import build_calculation_sentence
-from rag_core.recipes.react_tools import TOOLS, ToolContext, call_tool, make_tool
+from rag_core.recipes.react import TOOLS, ToolContext, build_calculation_sentence, call_tool, make_tool
 from rag_core.run import Budgets, Run
 from rag_core.storage.channels import Synonym, add_synonym
 
@@ -174,7 +173,7 @@ async def test_a_tool_that_hangs_or_breaks_is_said_and_breaks_nothing(library, c
 async def test_each_call_leaves_a_line_in_the_trace_without_texts(library, caplog):
     context = context_of(library)
     context.step = 2
-    with caplog.at_level(logging.INFO, "rag_core.recipes.react_tools"):
+    with caplog.at_level(logging.INFO, "rag_core.recipes.react"):
         await use(context, "search", queries=[PRICE])
         await call_tool("open", {"post": 77}, context)
         refused, _ = await call_tool("search", {"queries": ["ferry"], "a secret thought": 1}, context)

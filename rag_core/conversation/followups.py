@@ -28,7 +28,7 @@ from rag_core.planning.intents import (
     counts_all_posts,
     strip_asking_phrase,
 )
-from rag_core.planning.queries import AUXILIARY_VERBS, QUESTION_WORDS
+from rag_core.planning.queries import AUXILIARY_VERBS, QUESTION_WORDS, split_question
 from rag_core.run import Run, Stage
 from rag_core.storage.readers import (
     ConversationKey,
@@ -164,8 +164,8 @@ def _read_words(text: str) -> Iterator[tuple[re.Match[str], tuple[WordReading, .
 
 
 def extract_subject(question: str, now: datetime | None) -> str:
-    """Extract the subject of a question: the text without leading asking words and, as seen from `now`, its time."""
-    text = question.strip(" ?!.…")
+    """Extract the subject of a question: its first part without leading asking words and, seen from `now`, its time."""
+    text = split_question(question)[0].strip(" ?!.…")
     when = parse_period(text, now) if now else None
     if when is not None and (at := fold_case(text).find(when.words)) >= 0:
         text = f"{text[:at].rstrip()} {text[at + len(when.words) :].lstrip()}".strip()
@@ -257,7 +257,7 @@ _DEFINITION_PATTERN = re.compile(
     r"^(?:кто так(?:ой|ая|ие)|что такое|(?:расскажи\w*|что известно|что пишут|что писали)(?: мне)? (?:о|об|про)|"
     r"who(?: is|'s|’s|s) (?!the |your |our |in )|what (?:is|are) (?!the )|tell me about)\s*(?P<name>[^?]+)"
 )
-_NOMINATIVE_PRONOUNS = frozenset("он она они he she him her it them they its his their there".split())
+_NOMINATIVE_PRONOUNS = frozenset("он она они he she him her it them they its his their".split())
 # A thing that ends an earlier question: no auxiliary verb stands before it, so that it has no verb of its own.
 _AUXILIARY = r"\b(?:do|does|did|can|could|will|would|has|have|had|should)\b(?! (?:you|we|i)\b)"
 _ENGLISH_THING = re.compile(
@@ -322,7 +322,8 @@ def _replace_pronoun(
     elif not pronoun["person"] and (thing := _ENGLISH_THING.match(low)):
         antecedent = question[thing.start("thing") :]
     else:
-        spoken = subject in [name.text for name in find_question_names(f", {subject}")]
+        # "who is in charge there": a name in its place lacks a preposition
+        spoken = word != "there" and subject in [name.text for name in find_question_names(f", {subject}")]
     if word in {"his", "her", "its", "their"} and re.match(r"\s+\w", after):
         antecedent = f"{antecedent}'s"
     replaced = f"{before}{antecedent}{after}"

@@ -312,7 +312,8 @@ def split_question(text: str) -> tuple[str, ...]:
         return (text,)
     pieces = tuple(piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е")))
     several = 1 < len(pieces) <= MAX_PARTS and all(pieces) and tokenize(pieces[0]) and _ASKS.search(pieces[0])
-    return pieces if several else (text,)
+    whole = all(piece.count("(") == piece.count(")") for piece in pieces)  # what is in brackets is one part
+    return pieces if several and whole else (text,)
 
 
 _LONG_QUERY_TERMS = 14

@@ -130,7 +130,9 @@ def test_whatever_is_said_a_question_comes_out(text, before, names):
      ("Сколько стоит вход?", "а детям?", False), ("Кто такой Рыжик?", "сколько ему лет?", False),
      ("Кто такой Рыжик?", "где он живёт?", True), ("Расскажи о мостике", "почему он горбатый?", False),
      ("Is Owl Hill being sold?", "more", False), ("Что с ёлкой во дворе?", "подробнее", False),
-     ("When is the next night?", "and if it rains?", False)],
+     ("When is the next night?", "and if it rains?", False), ("How do I get to the hill?", "who runs it?", True),
+     ("How do I get to the hill?", "who is in charge there?", False),
+     ("Where is Zaslonka?", "who works there?", False)],
 )  # fmt: skip
 def test_only_a_sentence_that_a_person_would_say_is_shown(before, text, spoken):
     assert rewrite_by_rules(text, [ConversationTurn(before)], NOW).spoken == spoken

@@ -28,17 +28,19 @@ from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, r
 from bot.telegram.session import respond
 from bot.views import keyboards
 from bot.views.answer import link_channel_title
+from bot.views.channel_card import list_channel_titles
 from bot.views.format import neutralize_links
 from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from bot.views.results import RESULTS_PER_PAGE, render_search_page
 from bot.views.text import RenderContext
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.planning.queries import extract_search_words, find_named_channel
-from rag_core.retrieval.channel_answers import profile_channel
+from rag_core.planning.queries import extract_search_words, find_named_channel, match_channel_name
+from rag_core.retrieval.channel_answers import MAX_READ_POSTS, profile_channel
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
 from rag_core.storage.readers import narrow_to_channel_set
+from rag_core.text.tokens import fold_case
 from rag_core.types import Channel, Question, Viewer
 
 router = Router()
@@ -197,6 +199,10 @@ async def render_profile(
     """
     channel = find_named_channel(said, readable)
     if channel is None:
+        named = [readable[chat] for chat in match_channel_name(fold_case(said), readable)]
+        if len(named) > 1:
+            titles = as_list(words("about-several"), list_channel_titles(named, words))
+            return View(titles, ShownContent(counted=viewer.channels))
         return View(Text(words("about-unknown" if said else "about-how")))
     found = await profile_channel(rag.archive, channel.chat_id, rag.lexical.statistics(viewer.channels).weight)
     blocks: list[Text] = [Text(link_channel_title(channel, words))]
@@ -212,7 +218,7 @@ async def render_profile(
         )
         lists = [Text(Bold(words(head)), " ", neutralize_links(", ".join(one))) for head, one in listed if one]
         blocks += [as_list(*lists)] if lists else []
-        if len(found.read) < found.posts and lists:
+        if found.posts > MAX_READ_POSTS and lists:
             blocks.append(Text(words("about-read", count=len(found.read))))
     content = ShownContent(channels=frozenset({channel.chat_id}), counted=viewer.channels)
     content |= collect_content_of_posts(found.read if found else ())

@@ -1139,6 +1139,7 @@ why-trace-unknown = I do not have an answer with this number. Send /why alone fo
 
 answer-understood = You mean: { $question }
 answer-missing = I found nothing about: { $parts }.
+answer-missing-rest = I found no answer to the other part of your question.
 
 ## What people did not get (admins)
 
@@ -1264,6 +1265,7 @@ inline-trouble = I cannot search right now. Please try again later
 
 about-how = Write the channel after the command, for example: /about @channel. /start lists those I read for you.
 about-unknown = I read no such channel for you. /start lists those I read.
+about-several = Several channels have this in their titles. Write more of the title, or its @name:
 about-empty = It has no posts yet.
 about-posts = { $count ->
     [one] { $count } post, of { $first }
@@ -1271,8 +1273,8 @@ about-posts = { $count ->
 }
 about-often = About { $count } a week
 about-seldom = Less than one a week
-about-names = Names:
-about-subjects = Subjects:
+about-names = Often named:
+about-subjects = Frequent words:
 about-read = { $count ->
     [one] Counted over the last { $count } post.
    *[other] Counted over the last { $count } posts.

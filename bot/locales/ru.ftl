@@ -1215,6 +1215,7 @@ why-trace-unknown = Ответа с таким номером у меня нет
 
 answer-understood = Вы спрашиваете: { $question }
 answer-missing = А этого не нашёл: { $parts }.
+answer-missing-rest = На другую часть вопроса ответа не нашёл.
 
 ## Чего не нашли (администраторам)
 
@@ -1344,6 +1345,7 @@ inline-trouble = Поиск сейчас не работает. Попробуй
 
 about-how = Напишите канал после команды, например: /about @канал. /start покажет, какие я для вас читаю.
 about-unknown = Такого канала я для вас не читаю. /start покажет, какие читаю.
+about-several = Таких каналов несколько. Напишите название полнее или @имя канала:
 about-empty = Постов пока нет.
 about-posts = { $count ->
     [1] 1 пост, { $first }
@@ -1353,8 +1355,8 @@ about-posts = { $count ->
 }
 about-often = В неделю: около { $count }
 about-seldom = Реже одного в неделю
-about-names = Имена:
-about-subjects = Темы:
+about-names = Часто упоминают:
+about-subjects = Частые слова:
 about-read = { $count ->
     [one] Посчитано по последнему { $count } посту.
     [few] Посчитано по последним { $count } постам.

@@ -111,8 +111,11 @@ def format_moment(moment: datetime, shown: RenderContext) -> str:
 
 
 def format_missing_parts(missing: Iterable[str], words: Translator) -> str:
-    """Format the line that names the parts of a question that nothing was found for."""
-    return words("answer-missing", parts="; ".join(map(join_lines, missing)))
+    """Format the line that names the parts of a question that nothing was found for, if their words name anything."""
+    from rag_core.conversation.followups import extract_content_words
+
+    parts = [join_lines(part) for part in missing if extract_content_words(part)]
+    return words("answer-missing", parts="; ".join(parts)) if parts else words("answer-missing-rest")
 
 
 _MAX_EXCERPT_LENGTH = 200

@@ -525,7 +525,7 @@ def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozens
 
 def match_channel_name(name: str, readable: Mapping[int, Channel]) -> set[int]:
     """Channels whose username is the name, or whose title contains its words."""
-    exact = {key for key, c in readable.items() if (c.username or "").lower() == name}
+    exact = {key for key, c in readable.items() if c.username and c.username.lower() == name}
     if exact or len(name) < _MIN_TITLE_LENGTH:
         return exact
     wanted = set(tokenize(name))

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import chain, zip_longest
 
 from rag_core.context.evidence import MAX_SOURCES
-from rag_core.conversation.followups import extract_subject, is_followup
+from rag_core.conversation.followups import extract_content_words, extract_subject, is_followup
 from rag_core.engine import Engine
 from rag_core.planning.plan import plan_question, widen_plan
 from rag_core.planning.queries import split_question
@@ -26,6 +26,7 @@ from rag_core.recipe_steps import (
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, search_passages
 from rag_core.run import Run, Stage
+from rag_core.text.answer_type import contains_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import tokenize
@@ -112,6 +113,11 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
         asked, held = QueryTerms.of(part, weigh), frozenset(term for one in sentences for term in tokenize(one.text))
         return not asked.share or asked.matched_share(held) + asked.similar_share(held) >= least
 
+    def is_told(part: str, sentences: Sequence[Sentence]) -> bool:
+        """Whether a part of asking words alone ("and how much is it") has a value of its kind in the sentences."""
+        want = QueryTerms.of(part, weigh).want
+        return not extract_content_words(part) and any(contains_answer_type(want, s.text, part) for s in sentences)
+
     drafts = [  # what holds only the words carried over from the first part is no answer
         one.draft if is_covered(part, one.draft.sentences[:1], _LEAST_WORDS) else Draft()
         for (part, _), one in zip(parts, rounds, strict=True)
@@ -139,7 +145,7 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
         missing=tuple(
             part
             for (part, _), own in zip(parts, drafts, strict=True)
-            if not own.sentences and not is_covered(part, sentences, _MOST_WORDS)
+            if not own.sentences and not is_covered(part, sentences, _MOST_WORDS) and not is_told(part, sentences)
         ),
     )
     # the best sources of each part first, each passage once, numbered anew

@@ -35,7 +35,7 @@ from rag_core.text.sentences import (
     split_long_span,
     split_sentences,
 )
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import put_in_nominative, tokenize
 from rag_core.types import (
     Draft,
     Evidence,
@@ -297,7 +297,8 @@ async def _count_mentions(
 
 def _restore_wording(text: str, words: Sequence[MentionTerm]) -> list[str]:
     written = _map_terms_to_words(text)
-    return [next((written[term] for term in word.terms if term in written), word.terms[0]) for word in words]
+    found = (next((written[term] for term in word.terms if term in written), word.terms[0]) for word in words)
+    return list(map(put_in_nominative, found))
 
 
 async def _quote_mentions(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum
@@ -25,11 +25,11 @@ from rag_core.storage.visible_posts import list_first_posts, list_posts_between
 from rag_core.text.names import find_names, strip_inflection
 from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, find_opening, split_into_pieces
-from rag_core.text.tokens import fold_case, is_noun, list_dictionary_forms, stem, tokenize
+from rag_core.text.tokens import fold_case, is_noun, list_dictionary_forms, put_in_nominative, stem, tokenize
 from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question, Viewer
 from rag_core.writing.extract import quote_span
 
-_MAX_READ_POSTS = 1000  # the latest
+MAX_READ_POSTS = 1000  # the latest
 _MAX_LISTED = 6
 _MIN_COUNT = 2  # posts: what stands in one is no subject of a channel
 _COMMON_WORD = re.compile(r"(?<![\w-])[a-zа-яё]{4,}(?![\w-])")
@@ -63,7 +63,7 @@ async def profile_channel(archive: Archive, chat_id: int, weigh: Callable[[str],
     span = await visible_posts.fetch_post_span(archive, chat_id)
     if span is None:
         return None
-    read = tuple(await visible_posts.list_latest_posts(archive, chat_id, _MAX_READ_POSTS))
+    read = tuple(await visible_posts.list_latest_posts(archive, chat_id, MAX_READ_POSTS))
     texts = [post.text for post in read]
     names, subjects = await asyncio.to_thread(_extract_topics, texts, weigh)
     return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, read, names, subjects)
@@ -71,8 +71,10 @@ async def profile_channel(archive: Archive, chat_id: int, weigh: Callable[[str],
 
 _TIME_WORDS = (
     "год день дня неделя месяц час утро вечер ночь весна лето осень зима январь февраль март апрель май июнь июль "
-    "август сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье year day "
-    "week month time monday tuesday wednesday thursday friday saturday sunday раз once name word слово имя"
+    "август сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье вчера "
+    "сегодня завтра year day week month hour morning evening night spring summer autumn winter january february march "
+    "april may june july august september october november december monday tuesday wednesday thursday friday saturday "
+    "sunday yesterday today tomorrow time раз once name word слово имя"
 )
 
 
@@ -80,19 +82,15 @@ _Counts = tuple[tuple[str, int], ...]
 
 
 def _extract_topics(texts: Sequence[str], weigh: Callable[[str], float]) -> tuple[_Counts, _Counts]:
-    names = list[tuple[int, Hashable, str]]()
+    time_stems = frozenset(tokenize(_TIME_WORDS))  # they name nothing
     texts = [_ADDRESS.sub(" ", text) for text in texts]
-    for n, text in enumerate(texts):
-        for match in find_names(text):
-            parts = match[0].split()
-            before = text[max(0, match.start() - _START_LENGTH) : match.start()]
-            within = _WITHIN_SENTENCE.search(before) is not None
-            if not tokenize(parts[0]):  # "In Riga": a name begins with no function word
-                parts, within = parts[1:], True
-            # one capital letter at the beginning of a sentence makes no name
-            if len(parts) > 1 or (parts and len(parts[0]) > 1 and within):
-                key = tuple(strip_inflection(word) for word in " ".join(parts).lower().split())
-                names.append((n, key, " ".join(parts)))
+    names = [
+        (n, tuple(map(strip_inflection, fold_case(name).split())), name)
+        for n, text in enumerate(texts)
+        for line in text.splitlines()  # a name does not go on in the next line
+        for name in _list_names(line)
+        if not time_stems.issuperset(tokenize(name))
+    ]
     words = (
         (n, term, match[0])
         for n, text in enumerate(texts)
@@ -100,8 +98,11 @@ def _extract_topics(texts: Sequence[str], weigh: Callable[[str], float]) -> tupl
         for term in tokenize(match[0])
     )
     most = _MAX_SHARE * len(texts) if len(texts) >= _MIN_SHARED_POSTS else len(texts)
-    named = [(written, count) for _, written, count in _list_frequent(names) if count <= most]
-    time_stems = frozenset(tokenize(_TIME_WORDS))  # they name nothing
+    named = [
+        (" ".join(map(put_in_nominative, written.split())), count)
+        for _, written, count in _list_frequent(names)
+        if count <= most
+    ]
     common = [one for one in _list_frequent(words) if one[2] <= most and one[0] not in time_stems]
     subjects = sorted(common, key=lambda one: (-one[2] * weigh(str(one[0])), one[1]))
     nouns = [
@@ -110,6 +111,17 @@ def _extract_topics(texts: Sequence[str], weigh: Callable[[str], float]) -> tupl
         if word.isascii() or is_noun(word)
     ]
     return tuple(named[:_MAX_LISTED]), tuple(nouns[:_MAX_LISTED])
+
+
+def _list_names(line: str) -> Iterator[str]:
+    """List the names in a line; one capital letter at the beginning of a sentence makes no name."""
+    for match in find_names(line):
+        parts = match[0].split()
+        within = _WITHIN_SENTENCE.search(line[max(0, match.start() - _START_LENGTH) : match.start()]) is not None
+        if not tokenize(parts[0]):  # "In Riga": a name begins with no function word
+            parts, within = parts[1:], True
+        if len(parts) > 1 or (parts and len(parts[0]) > 1 and within):
+            yield " ".join(parts)
 
 
 def _list_frequent(found: Iterable[tuple[int, Hashable, str]]) -> list[tuple[Hashable, str, int]]:

@@ -300,6 +300,16 @@ def list_dictionary_forms(word: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parse.normal_form for parse in dictionary.parse(word)))
 
 
+def put_in_nominative(word: str) -> str:
+    """Put a Russian word into the nominative ("Кирпичной" is "Кирпичная"), unless it may be in it already."""
+    if word.isascii() or not word.isalpha():
+        return word
+    parses = load_dictionary().parse(word.lower())
+    if any("nomn" in parse.tag for parse in parses) or (nominative := parses[0].inflect({"nomn"})) is None:
+        return word
+    return nominative.word.capitalize() if word[0].isupper() else str(nominative.word)
+
+
 def is_noun(word: str) -> bool:
     """Whether the likeliest reading of a lower-case dictionary word is a common noun."""
     return is_dictionary_word(word) and load_dictionary().parse(word)[0].tag.POS == "NOUN"

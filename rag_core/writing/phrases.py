@@ -76,7 +76,9 @@ def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str, w
         }[lang]  # fmt: skip
         named = ", ".join(f"{opened}{word}{closed}" for word in words)
         counted += f" {one if len(words) == 1 else several} {named}"
-    return f"{counted}: {first if first == last else f'{first} — {last}'}".removesuffix(".") + "."
+    if first == last:
+        return f"{counted}: {first}."
+    return f"{counted}, {f'с {first} по {last}' if lang == 'ru' else f'from {first} to {last}'}."
 
 
 def format_last_post_before(moment: datetime, lang: str) -> str:

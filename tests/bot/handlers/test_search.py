@@ -26,7 +26,7 @@ from bot.sandbox.state import get_message_key
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channels
-from rag_core.types import Post, PostKey, Visibility
+from rag_core.types import Channel, Post, PostKey, Visibility
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TUGS = [
@@ -255,6 +255,31 @@ async def test_names_of_posts_that_are_gone_before_it_arrives_are_not_told(sandb
         await asyncio.to_thread(execute, home, f"UPDATE posts SET {change} WHERE text LIKE '%Kovacs%'")
         (reply,) = await sandbox.replies(OTTO)
     assert reply["text"].startswith("I did not send this answer: a post behind it was changed, deleted or closed")
+
+
+async def test_names_are_neither_dates_nor_signatures_and_stand_in_the_nominative(sandbox, live, home):
+    english = "It was in February when Farid sailed. Farid\n\nOtter line"
+    russian = "Ремонт на Кирпичной до вторника. Ждём Глеба.\nГлеб\n\nЗаслонка · Кирпичная, 14"
+    when = datetime(2024, 5, 1, 9, tzinfo=UTC)
+    album = [Post(PostKey(KILN, 190 + n), when, "", album="a") for n in range(3)]
+    posts = [Post(PostKey(KILN, 100 + n), when, (english, russian)[n % 2]) for n in range(6)]
+    await save(home, *posts, *album)
+    async with live():
+        text = await say_text(sandbox, ADMIN, "/about @pech_i_glina")
+    assert "Farid (3)" in text
+    assert "Кирпичная (3)" in text
+    assert [word for word in ("February", "Farid Otter", "Кирпичной", "Глеб Заслонка", "Counted") if word in text] == []
+
+
+async def test_a_name_of_several_channels_is_not_said_to_be_unknown(sandbox, live, home):
+    async with open_archive(home) as archive:
+        for chat, title in ((-1001000009, "Harbour News Two"), (-1001000010, "Harbour Walks")):
+            await channels.save_channel(archive, Channel(chat, title, visibility=Visibility.PUBLIC))
+    async with live():
+        text = await say_text(sandbox, OTTO, "/about harbour")
+        assert text.startswith("Several channels have this in their titles.")
+        assert "• Harbour News Two\n• Harbour Walks" in text
+        assert "/about @channel" in await say_text(sandbox, OTTO, "/about")
 
 
 async def test_a_closed_channel_answers_as_one_that_does_not_exist(sandbox, live_bot):

@@ -64,6 +64,15 @@ async def test_a_part_met_by_words_of_the_part_before_alone_is_named(library):
     assert answer.missing == ("how many walruses does it carry",)
 
 
+async def test_a_price_that_is_shown_is_not_said_to_be_missing(empty_library, make_post):
+    texts = {1: "The upgrade arm is back on Friday: 2,300 ₽, not 3,200.", 2: "The kiln opens at nine."}
+    await empty_library.keep(*(make_post(n, text, chat=empty_library.harbour) for n, text in texts.items()))
+    answer = await asked(empty_library, "When is the upgrade arm back and how much does it cost?")
+    assert ("2,300" in answer.sentences[0].text, answer.missing) == (True, ())
+    answer = await asked(empty_library, "When is the kiln open and how much does it cost?")
+    assert ("nine" in answer.sentences[0].text, answer.missing) == (True, ("how much does it cost",))
+
+
 async def test_the_posts_around_the_first_hits_are_read(empty_library, make_post):
     own, far = empty_library.harbour, empty_library.kiln
     texts = {

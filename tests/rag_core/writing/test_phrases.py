@@ -46,6 +46,6 @@ def test_russian_numbers_agree_with_their_noun(number, form):
 
 
 def test_a_count_says_what_was_counted_and_between_which_days():
-    said = "2 posts with the words “Owl”, “ferry”: 3 March 2025 — 9 May 2025."
+    said = "2 posts with the words “Owl”, “ferry”, from 3 March 2025 to 9 May 2025."
     assert format_post_count(2, (MARCH, MAY), "en", ["Owl", "ferry"]) == said
     assert format_post_count(1, (MARCH, MARCH), "ru", ["мост"]) == "1 пост со словом «мост»: 3 марта 2025."

@@ -243,7 +243,7 @@ class AdminsOnlyMiddleware(BaseMiddleware):
         """Call the handler, unless it is for admins and somebody else wrote or pressed."""
         if not get_flag(data, "admins_only"):
             return await handler(event, data)
-        admins, refusal = data["admins"], data["words"]("admins-only")
+        admins, refusal = data["admins"], data["words"]("admins-only", admins=len(data["admins"]))
         if isinstance(event, CallbackQuery):
             private = event.message is not None and event.message.chat.type == "private"
             if private and event.from_user.id in admins:

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from rag_core.context.evidence import check_citations, keep_current_citations, keep_current_passages
+from rag_core.context.evidence import check_citations, is_boilerplate, keep_current_citations, keep_current_passages
 from rag_core.conversation.followups import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.dates import parse_period
@@ -228,7 +228,7 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         model=draft.model,
         shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
         trace_id=run.trace_id,
-        nearest=nearest,
+        nearest=tuple(_cut_signature(one, found.evidence) for one in nearest),
         channels={chat: known[chat] for chat in viewer.channels if chat in known},
         copies={s.passage.key: s.passage.copies for s in found.evidence.sources if s.passage.copies},
         found=sources,
@@ -243,6 +243,15 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         addresses=addresses,
         judged=draft.judged,
     )
+
+
+def _cut_signature(passage: Passage, evidence: Evidence) -> Passage:
+    """Cut the last lines of a passage that most posts of its channel repeat."""
+    repeated, lines = evidence.boilerplate.get(passage.key.chat_id, frozenset()), passage.text.split("\n")
+    while repeated and len(lines) > 1 and is_boilerplate(lines[-1], repeated):
+        lines.pop()
+    text = "\n".join(lines)
+    return replace(passage, text=text, end=passage.start + len(text))
 
 
 async def _drop_unsupported(

@@ -90,9 +90,10 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
         done = {"sure": asked.sure, "unsure": asked.unsure, "refused": asked.refused, "failed": asked.failed}
         asking.append(words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done))
     votes = await questions.count_votes(archive, since=week)
-    wrong, outdated, other, source = votes.reasons
-    asking.append(words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
-                        source=source))  # fmt: skip
+    if votes.good or votes.bad:
+        wrong, outdated, other, source = votes.reasons
+        asking.append(words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
+                            source=source))  # fmt: skip
 
     backlog = []
     if aside := (await raw_updates.count_updates_by_state(archive))["poison"]:

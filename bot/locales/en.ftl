@@ -190,7 +190,10 @@ model-damaged = The file { $part } of the model { $model } is damaged: run citeg
 
 ## Channels (admins)
 
-admins-only = Only this bot's admins can do this. /start says how to become one.
+admins-only = { $admins ->
+    [0] Only this bot's admins can do this. /start says how to become one.
+   *[other] Only this bot's admins can do this.
+}
 channels-none = I have no channels yet. Add me to a channel as an admin, or send me a channel's export.
 channels-title = { $count ->
     [one] { $count } channel
@@ -728,7 +731,7 @@ button-sources = Sources
 button-why = Why?
 button-link = Link
 button-more = More
-button-search = Search the posts
+button-search = Search these words
 button-rephrase = Ask another way
 rephrase-hint = Try the words that a post would use: a name, a place, a date. Ask about one thing at a time.
 button-copy = Copy
@@ -851,8 +854,8 @@ forget-unread = { $count ->
    *[other] { $count } messages I could not read
 }
 forget-watches = { $count ->
-    [one] { $count } watch
-   *[other] { $count } watches
+    [one] { $count } thing I look out for
+   *[other] { $count } things I look out for
 }
 forget-memberships = { $count ->
     [one] the chat you were seen in
@@ -949,7 +952,7 @@ channel-set-bindable = { $may ->
 
 ## Admins made in the chat
 
-grant-how = { $grant } makes someone an admin of the bot, { $revoke } undoes it. They can get their id from /start or @userinfobot.
+grant-how = { $grant } makes someone an admin of the bot, { $revoke } undoes it. They can get their id from @userinfobot.
 grant-list = Admins:
 grant-line-owner = • { $who } — from the settings
 grant-line = • { $who } — by { $by }, { $date }
@@ -985,7 +988,7 @@ token-line = • { $name } — reads as { $who }; made by { $by }, { $date }; { 
    *[other] last used { $used }
 }
 token-revoke = Revoke: { $name }
-token-revoked = Revoked: it works no longer.
+token-revoked = Revoked: it no longer works.
 token-gone = This token is revoked already.
 timeline-question = timeline: { $subject }
 button-cancel = Cancel
@@ -1022,7 +1025,7 @@ answer-caveat = { $likely ->
     [none] :
    *[other] , in a post of { $date }:
   }
-answer-further = Also on this:
+answer-further = Also found:
 delivery-again = Here is your answer. You may already have it…
 answer-withdrawn = I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again.
 button-halt = Stop
@@ -1039,7 +1042,7 @@ ask-limit = { $minutes ->
 }
 
 ## how answers are made
-mode-now = How I answer here: { $mode }
+mode-now = How I answer here: “{ $mode }”
 mode-name = { $recipe ->
     [auto] I choose
     [direct] Quick
@@ -1110,7 +1113,7 @@ suggestion-gone = This question is out of date. Just write your own.
 
 ## talks
 chat-hint = Just ask. { "/new" } starts a new conversation, { "/quit" } or Ctrl-D ends.
-chat-remark = Here I only answer questions: links and days stand below each answer. In its chat the bot also shortens an answer, or takes another post.
+chat-remark = Here I only answer questions; links and days stand below each answer. I can shorten an answer or take another post in the chat on Telegram.
 talk-new = New conversation. I have forgotten the earlier questions.
 talk-on = From now on I remember earlier questions here.
 talk-off = I do not remember earlier questions here. To change that: { "/new on" }
@@ -1213,7 +1216,10 @@ watch-how = Tell me what to look out for: { $example }. I write when a new post 
 watch-quiet-example = quiet 22-8
 watch-example = ferry ticket under 500
 watch-added = I will write when a new post is about: { $text }. Your list: /watches
-watch-full = You have { $count } watches already. Stop one first: /watches
+watch-full = { $count ->
+    [one] I look out for { $count } thing already. Stop it first: /watches
+   *[other] I look out for { $count } things already. Stop one first: /watches
+}
 watch-notice = 🔔 { $text }
 watch-also = { $count ->
     [one] Also in { $count } other channel
@@ -1236,7 +1242,7 @@ watch-stopped = Stopped.
 watch-muted = Silent for a day.
 watch-paused = Paused.
 watch-resumed = I am looking out again.
-watch-gone = This watch was stopped already.
+watch-gone = I stopped looking out for this already.
 watches-none = Nothing to look out for yet. Try { $example }
 watches-title = { $count ->
     [one] I look out for { $count } thing:

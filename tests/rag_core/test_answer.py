@@ -92,3 +92,15 @@ async def test_links_use_the_name_a_channel_has_now(library):
     answer = await library.ask("What does the lighthouse museum show?")
     assert answer.link(answer.posts()[0]) == "https://t.me/harbour_news/3"
     assert answer.link(PostKey(-1002222, 5)) == "https://t.me/c/2222/5"
+
+
+async def test_a_similar_post_is_shown_without_the_signature_of_its_channel(empty_library, make_post):
+    lines = [f"Boat {n} was painted in the old harbour." for n in range(12)]
+    kept = [make_post(n, f"{line}\n\nHarbour · pier 4", chat=empty_library.harbour) for n, line in enumerate(lines, 1)]
+    await empty_library.keep(*kept)
+    answer = await empty_library.ask("Who painted the zeppelin in the old harbour with my grandmother?")
+    assert answer.refused
+    assert answer.nearest
+    for one in answer.nearest:
+        assert one.text in lines
+        assert kept[one.key.message_id - 1].text[one.start : one.end] == one.text

@@ -124,7 +124,7 @@ async def test_a_token_that_does_not_count_gets_one_sentence(sandbox, served, ho
             )
         case "revoked":
             listed = await say(sandbox, ADMIN, "/token")
-            assert await press(sandbox, listed, "Revoke: Claude", ADMIN) == "Revoked: it works no longer."
+            assert await press(sandbox, listed, "Revoke: Claude", ADMIN) == "Revoked: it no longer works."
         case "of another bot":
             archive = await Archive.open(tmp_path / "other")
             token = await readers.create_token(archive, "Claude", user_id=OTTO, made_by=ADMIN) or ""

@@ -43,7 +43,7 @@ def test_an_import_says_how_many_posts_are_searched_which_is_how_many_are_counte
     file.write_text(json.dumps(chat), encoding="utf-8")
     told = citegram("import", export).out
     searched = re.search(r"Owl Hill Observers 🔭: (\d+) of 87 posts are searched: an album is one,", told)
-    assert citegram("ask", "How many posts are there?").out.startswith(f"{searched[1]} posts: ")
+    assert citegram("ask", "How many posts are there?").out.startswith(f"{searched[1]} posts, from ")
 
 
 # wrong use, wrong settings, wrong folders
@@ -348,7 +348,7 @@ def test_a_chat_remembers_until_a_new_one_begins(asked):
 
 def test_a_count_goes_without_the_numbers_that_the_lines_of_its_posts_have(asked):
     count, first, *_ = asked("ask", "timeline of Tawny").out.splitlines()
-    assert re.fullmatch(r"\d+ posts with the word “Tawny”: .* 20\d\d\.", count) and first.endswith(" [1]")
+    assert re.fullmatch(r"\d+ posts with the word “Tawny”, from .* 20\d\d\.", count) and first.endswith(" [1]")
 
 
 def test_a_remark_about_an_answer_is_no_question_in_a_chat(asked, monkeypatch):

@@ -125,7 +125,7 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(sa
     async with live():
         for chat in (OTTO, GROUP):
             answer = await ask(OTTO, NOBODY if chat == OTTO else f"/ask@citegram_bot {NOBODY}", chat)
-            assert await press(sandbox, answer, "Search the posts", OTTO) == ""
+            assert await press(sandbox, answer, "Search these words", OTTO) == ""
             command, found = await sandbox.replies(chat, 2)
             assert command["text"] == "/search won ferry chess tournament Buenos Aires"
             if chat == OTTO:  # in a group only the asker sees both, and a reply to one's own is not possible
@@ -133,7 +133,7 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(sa
             assert found["text"].startswith("Search: ")
             await press(sandbox, answer, "Ask another way", OTTO)
             assert (await sandbox.replies(chat))[0]["text"].startswith("Try the words that a post would use")
-        assert (await press(sandbox, answer, "Search the posts", RITA)).startswith(
+        assert (await press(sandbox, answer, "Search these words", RITA)).startswith(
             "Это для того, кто спрашивал. Спросите и"
         )
 
@@ -200,7 +200,7 @@ async def test_sources_are_read_again_at_every_press(sandbox, live, ask, home):
 async def test_without_an_answer_or_a_source_sources_and_links_say_what_to_do(ask, live_bot):
     assert (await ask(OTTO, "/sources"))["text"].startswith("You have not asked me anything here yet")
     assert (await ask(RITA, "/link"))["text"].startswith("Вы здесь ещё ничего не спрашивали")
-    assert list(buttons(await ask(OTTO, NOBODY))) == ["Search the posts", "Ask another way"]
+    assert list(buttons(await ask(OTTO, NOBODY))) == ["Search these words", "Ask another way"]
     assert (await ask(OTTO, "/sources"))["text"].startswith("This answer quotes no post")
 
 
@@ -316,7 +316,7 @@ async def test_a_reader_asks_about_the_answer_in_plain_words(sandbox, live, ask,
         assert (await say_text(sandbox, OTTO, "are you sure?")).startswith("Not any more: ")
         assert "7:30" not in await say_text(sandbox, OTTO, "show me the whole post")
         await ask(OTTO, COURSE)
-        assert (await say_text(sandbox, OTTO, "точно?")).startswith("Ответ стоит на этих постах.")
+        assert (await say_text(sandbox, OTTO, "точно?")).startswith("Ответ взят из этих постов.")
         assert "курс керамики открывается" in await say_text(sandbox, OTTO, "покажи пост целиком")
     assert asked_questions(home) == [FERRY, COURSE]
 

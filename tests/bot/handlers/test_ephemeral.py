@@ -469,7 +469,7 @@ async def test_the_pages_of_a_search_for_one_member_can_be_turned(sandbox, live,
     await save(home, *(Post(PostKey(HARBOUR, 100 + n), NOW, f"Tugboat number {n} has arrived.") for n in range(12)))
     async with live():
         await say(OTTO, f"{ASK} Who was the captain of the first tugboat in 1850?")
-        await press(sandbox, visible(sandbox, OTTO)[-1], "Search the posts", OTTO)
+        await press(sandbox, visible(sandbox, OTTO)[-1], "Search these words", OTTO)
         assert await sandbox.until(lambda: "page 1 of" in str(alone(sandbox, OTTO)))
         found = alone(sandbox, OTTO)[-1]
         assert await press(sandbox, found, "▶", OTTO) == ""

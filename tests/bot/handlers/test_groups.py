@@ -288,20 +288,20 @@ def recipes_of(home):
 
 async def test_a_reader_chooses_and_the_next_question_is_answered_so(sandbox, home, ask, live_bot):
     asked = await say(sandbox, OTTO, "/mode")
-    assert asked["text"].startswith("How I answer here: I choose")
+    assert asked["text"].startswith("How I answer here: “I choose”")
     assert list(buttons(asked)) == ["✓ I choose", "Quick", "Thorough", "Footnotes and tables"]
     await pressed(sandbox, OTTO, asked, "Thorough", "✓ Thorough")
     assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
-    assert (await say(sandbox, OTTO, "/mode quick"))["text"].startswith("How I answer here: Quick")
+    assert (await say(sandbox, OTTO, "/mode quick"))["text"].startswith("How I answer here: “Quick”")
     assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
     assert recipes_of(home) == ["agent", "direct"]
-    assert (await say(sandbox, RITA, "/mode Тщательно"))["text"].startswith("Как я отвечаю здесь: Тщательно")
+    assert (await say(sandbox, RITA, "/mode Тщательно"))["text"].startswith("Как я отвечаю здесь: «Тщательно»")
     for unknown in ("oracle", "council", "careful"):
         told = await say(sandbox, OTTO, f"/mode {unknown}")
         assert told["text"].endswith("one of these: auto, quick, thorough")
     told = await say(sandbox, RITA, "/mode оракул")
     assert told["text"].endswith("одно из слов: авто, быстро, тщательно")
-    assert (await say(sandbox, RITA, "/mode быстро"))["text"].startswith("Как я отвечаю здесь: Быстро")
+    assert (await say(sandbox, RITA, "/mode быстро"))["text"].startswith("Как я отвечаю здесь: «Быстро»")
 
 
 async def test_in_a_group_its_admins_choose(sandbox, live):
@@ -310,7 +310,7 @@ async def test_in_a_group_its_admins_choose(sandbox, live):
         said = await say(sandbox, OTTO, "/mode@citegram_bot thorough", GROUP)
         assert said["text"] == "Only an admin can change this here."
         asked = await say(sandbox, RITA, "/mode@citegram_bot thorough", GROUP)
-        assert asked["text"].startswith("Как я отвечаю здесь: Тщательно")
+        assert asked["text"].startswith("Как я отвечаю здесь: «Тщательно»")
         await sandbox.press(OTTO, GROUP, get_message_key(asked), buttons(asked)["Быстро"])
         assert "✓ Тщательно" in buttons(current(sandbox, asked))
         await pressed(sandbox, RITA, asked, "Быстро", "✓ Быстро")

@@ -25,6 +25,7 @@ async def test_without_an_admin_start_tells_how_to_become_one(sandbox, live):
             reply = await say(sandbox, who, "/start")
             assert said in reply["text"]
             assert find_formatted(reply, "code") == [str(who), f"BOT__ADMINS={who}"]
+        assert "/start says how to become one" in (await say(sandbox, OTTO, "/stats"))["text"]
 
 
 async def test_start_with_nothing_to_read_says_what_to_do(sandbox, live, home):

@@ -144,7 +144,7 @@ def test_what_may_answer_besides_the_first_is_folded(certainty, folded):
     text, entities = content.render()
     quoted = " ".join(of_type(entities, "expandable_blockquote", text))
     assert [said for said in ("A.", "B says so.", "C too.") if said in quoted] == folded
-    assert ("Also on this:" in text) is bool(folded)
+    assert ("Also found:" in text) is bool(folded)
 
 
 YES = cited("Yes.", PostKey(PUBLIC, 1))

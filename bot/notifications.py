@@ -43,11 +43,11 @@ from bot.views.rich import build_rich_message
 from bot.views.text import RenderContext, format_caveat
 from ingest.copies import are_rewordings
 from rag_core.retrieval.digests import build_period_digest
+from rag_core.retrieval.post_search import WatchIndex, find_quote
 from rag_core.storage import channels, posts, questions, readers, subscriptions, visible_posts
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.subscriptions import DigestPlan, Watch, WatchHit
 from rag_core.types import Certainty, Channel, Post, PostKey, Viewer
-from rag_core.watch_matching import WatchIndex, find_quote
 from rag_core.writing.write import write_heading
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ _FORKED = {
     "rag_core.index.edge_shard_process": "rag_core.index.edge_shard_process",
     "rag_core.llm.llama_worker": "rag_core.llm.llama_worker",
     "ingest.rebuild": "ingest.rebuild",
-    "rag_core.processes": "bot.imports",  # which it runs with limits
+    "rag_core.processes": "ingest.exports",  # which it runs with limits
     "vector_store_programs": "vector_store_programs",
     "embedder_change_program": "embedder_change_program",
     "pip": "pip._internal.commands.download",

@@ -66,7 +66,7 @@ NOT_REACHED = {
 }
 # Functions that change the process in which they are called.
 NOT_CALLED = {
-    "bot.imports.main": "ends its process",
+    "ingest.exports.main": "ends its process",
     "bot.logs.set_up_logging": "sets up the log",
     "bot.logs.set_log_format": "sets up the log",
     "bot.logs.set_text_logging": "sets up the log",
@@ -101,7 +101,7 @@ NOT_MADE = {
     "rag_core.index.vectors_qdrant.QdrantConnection": "a server",
     "rag_core.retrieval.digests._Keyed": "a post or a passage, of which the key alone is read",
     "rag_core.storage.db.Archive": "the archive",
-    "rag_core.watch_matching.WatchIndex": "an open index",
+    "rag_core.retrieval.post_search.WatchIndex": "an open index",
     "re.Pattern[str]": "a rule",
     "socket.socket": "a connection",
     "sqlite3.Connection": "the archive",

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bot.cli.folder import iterate_with_progress_bar, open_archive, require_archive
-from bot.evaluation import fitting, measures
+from bot.evaluation import measures
 from bot.evaluation.data import (
     VARIANTS,
     Dataset,
@@ -26,16 +26,19 @@ from bot.evaluation.data import (
     read_dataset,
 )
 from bot.evaluation.metrics import (
+    choose_safest_fusions,
     compute_answer_metrics,
     compute_by_language,
     compute_difference_intervals,
     compute_metrics_by_kind,
     compute_ratios,
     compute_retrieval_metrics,
+    fit_calibration,
     format_difference_intervals,
     format_report,
     format_table,
     require_writable,
+    run_both_retrievers,
     write_json_report,
 )
 from bot.settings import Settings
@@ -289,13 +292,13 @@ async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
     async with _open_dataset(args, dataset, settings) as data:
         calibration = data.rag.calibration.without_bars()
         if dense := data.rag.dense:
-            fusions = fitting.choose_safest_fusions(await fitting.run_both_retrievers(data))
+            fusions = choose_safest_fusions(await run_both_retrievers(data))
             for lang, fusion in fusions.items():
                 print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
             calibration = replace(calibration, fusions={**calibration.fusions, dense.model.name: fusions})
         data.rag = replace(data.rag, calibration=calibration)
         progress = iterate_with_progress_bar(dataset.queries, "ask")
-        fitted = fitting.fit_calibration([await measures.answer_query(query, data) for query in progress], dataset.name)
+        fitted = fit_calibration([await measures.answer_query(query, data) for query in progress], dataset.name)
         used = _describe_engine(args, data.rag, Variant(legs=args.legs, rerank=args.rerank))
     bar, sure = fitted.calibration.bar, fitted.calibration.sure
     file = replace(fitted.calibration, fusions=calibration.fusions).save(settings.rag())

@@ -42,8 +42,8 @@ from bot.views.answer import (
     render_sources_page,
     shorten_answer,
 )
-from bot.views.explanation import explain_answer
 from bot.views.format import neutralize_links, split_pages
+from bot.views.results import explain_answer
 from bot.views.text import (
     RenderContext,
     format_plan_lines,

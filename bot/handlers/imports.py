@@ -27,7 +27,6 @@ from bot.access import is_admin
 from bot.app_context import AppContext
 from bot.handlers import errors
 from bot.i18n import Translator
-from bot.imports import DocumentRefused, run_import
 from bot.middlewares import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.settings import Settings
 from bot.telegram.files import TELEGRAM_ERRORS, FileNotFetched, download_file
@@ -36,6 +35,7 @@ from bot.views.channel_card import build_approval_keyboard, make_row
 from bot.views.format import split_pages
 from bot.views.keyboards import Press, build_keyboard, on_press
 from bot.views.text import cut_lines, strip_control_characters
+from ingest.exports import DocumentRefused, run_import
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility

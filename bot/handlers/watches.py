@@ -24,9 +24,9 @@ from bot.views.format import neutralize_links
 from bot.views.keyboards import LabelledPress, Press, build_keyboard, on_press
 from bot.views.text import RenderContext, format_moment
 from rag_core.retrieval.digests import parse_digest_command
+from rag_core.retrieval.post_search import parse_quiet_hours, parse_watch, split_channels
 from rag_core.storage import channels, subscriptions, visible_posts
 from rag_core.types import Post
-from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
 router = Router()
 

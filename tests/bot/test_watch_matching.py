@@ -9,9 +9,9 @@ import pytest
 
 from bot.notifications import REWORDED_WITHIN
 from ingest.copies import are_rewordings
+from rag_core.retrieval.post_search import WatchIndex
 from rag_core.storage.subscriptions import Watch
 from rag_core.types import Post, PostKey
-from rag_core.watch_matching import WatchIndex
 
 DATA = Path(__file__).parents[1] / "data" / "watches"
 MADE = datetime.fromtimestamp(0, UTC)

@@ -39,8 +39,7 @@ from bot.sandbox.state import is_message_visible
 from bot.settings import Settings
 from bot.stored_answer import serialize_answer
 from bot.views.answer import render_answer
-from bot.views.explanation import describe_reading
-from bot.views.results import render_digest
+from bot.views.results import describe_reading, render_digest
 from bot.views.rich import build_rich_message
 from bot.views.text import RenderContext
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_question

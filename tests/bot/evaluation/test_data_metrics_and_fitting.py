@@ -9,16 +9,18 @@ import pytest
 from driver import write_rows
 
 from bot.evaluation.data import EvaluationQuery, open_indexed_dataset, read_dataset
-from bot.evaluation.fitting import RetrieverRankings, choose_safest_fusions, fit_calibration
 from bot.evaluation.judging import holds_answer
 from bot.evaluation.measures import answer_query, run_interleaved, search_query
 from bot.evaluation.metrics import (
     JudgedAnswer,
     RankedQuery,
+    RetrieverRankings,
+    choose_safest_fusions,
     compute_answer_metrics,
     compute_by_language,
     compute_metrics_by_kind,
     compute_retrieval_metrics,
+    fit_calibration,
     judge_answer,
 )
 from rag_core.settings import RagSettings

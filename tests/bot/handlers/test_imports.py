@@ -23,10 +23,10 @@ from driver import (
     wait_until,
 )
 
-from bot import imports
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
 from bot.sandbox.state import UploadedFile
+from ingest import exports
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Visibility
 
@@ -62,7 +62,7 @@ def nothing_left(home):
 
 
 def child_that(monkeypatch, code):
-    monkeypatch.setattr(imports, "_WORKER_ARGUMENTS", ("-c", code))
+    monkeypatch.setattr(exports, "_WORKER_ARGUMENTS", ("-c", code))
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ LIMITS = {
 async def test_a_child_that_ends_badly_is_a_sentence(sandbox, home, monkeypatch, live_bot):
     for how, (code, said) in LIMITS.items():
         child_that(monkeypatch, code)
-        monkeypatch.setattr(imports, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
+        monkeypatch.setattr(exports, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
         assert said in await (await sent(sandbox, export())).end(), how
         assert nothing_left(home)
 
@@ -301,7 +301,7 @@ async def test_a_child_without_its_bot_ends(sandbox, home, tmp_path):
     (folder / "result.json").write_bytes(export(20_000))
     order = {"file": str(folder / "result.json"), "data": str(home), "zone": "UTC", "chat": None}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot.imports", json.dumps(order),
+        sys.executable, "-m", "ingest.exports", json.dumps(order),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout and process.stdin

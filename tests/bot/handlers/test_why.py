@@ -8,7 +8,7 @@ import rag_core.answer
 from bot.control.answers import TerminalAnswerer, plan_as_json
 from bot.i18n import get_translator
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
-from bot.views.explanation import explain_answer
+from bot.views.results import explain_answer
 from bot.views.text import RenderContext, format_answer_trace
 from rag_core.storage import channels, posts, readers, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from bot.views.explanation import format_changes
+from bot.views.results import format_changes
 
 
 def told(old, new):

@@ -141,7 +141,7 @@ async def send_to_admins(
     bot: Bot,
     context: AppContext,
     format_notice: Callable[[Translator], Text],
-    buttons: Callable[[Translator], InlineKeyboardMarkup | None] = lambda words: None,
+    buttons: Callable[[Translator], InlineKeyboardMarkup | None] | None = None,
     actor: User | None = None,
 ) -> bool:
     """Send a notice to all admins side by side; True where one was reached.
@@ -152,7 +152,10 @@ async def send_to_admins(
     admins = {admin: await get_user_translator(context.archive, admin, default) for admin in context.admins}
     if actor is not None and actor.id in admins:
         admins[actor.id] = get_translator(choose_interface_language(actor.language_code, default))
-    sending = [send_notice(bot, admin, format_notice(words), buttons(words)) for admin, words in admins.items()]
+    sending = [
+        send_notice(bot, admin, format_notice(words), buttons(words) if buttons else None)
+        for admin, words in admins.items()
+    ]
     return any(await asyncio.gather(*sending))
 
 

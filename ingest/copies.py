@@ -21,7 +21,7 @@ from rensa import RMinHash
 from rag_core.storage import Archive, near_duplicates, posts, visible_posts
 from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow
 from rag_core.storage.posts import PostChange
-from rag_core.text.tokens import normalize_characters, stem
+from rag_core.text.tokens import WORD, normalize_characters, stem
 from rag_core.types import Post
 
 _LABELLED_LINK_PATTERN = re.compile(r"\[([^\]\n]*)\]\((?:https?|tg)://[^)\s]*\)")
@@ -35,7 +35,6 @@ _LINK_PATTERN = re.compile(
 _CHANNEL_ADDRESS_PATTERN = re.compile(r"(?<![\w.])(?:https?://)?(?:t|telegram)\.me/[\w+-]+(?![\w/])|(?<![\w.])@\w+")
 _HASHTAG_PATTERN = re.compile(r"(?<!\w)#\w+")
 _TRAILING_HASHTAGS_PATTERN = re.compile(r"(?:\s*#\w+)+\s*$")
-_WORD_PATTERN = re.compile(r"[^\W_]+")
 _QUOTED_PATTERN = re.compile(r"«[^»]*»|\"[^\"]*\"")
 _SENTENCE_STOP_PATTERN = re.compile(r"\w\W*[.!?…]\W*$")
 
@@ -141,7 +140,7 @@ def _stem_signature_words() -> frozenset[str]:
 
 
 def _split_words(text: str) -> list[str]:
-    return _WORD_PATTERN.findall(text.lower().replace("ё", "е"))
+    return WORD.findall(text.lower().replace("ё", "е"))
 
 
 _MIN_NEAR_DUPLICATE_WORDS = 5  # words: in a shorter text one word makes another text

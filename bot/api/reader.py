@@ -6,7 +6,7 @@ and counted as one of the reader's; it is not part of the conversation in the ch
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from secrets import randbits
@@ -37,7 +37,7 @@ from rag_core.errors import RagError
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, questions, visible_posts
 from rag_core.storage.readers import narrow_to_channel_set
-from rag_core.types import Answer, Post, PostKey, Question, Viewer
+from rag_core.types import Answer, Question, Viewer
 from rag_core.verification import Verification
 
 log = logging.getLogger(__name__)
@@ -136,16 +136,15 @@ class ReaderApplication:
         self, found: Answer | Verification, lang: str, max_age_s: float = 0.0
     ) -> tuple[JsonObject, JsonObject]:
         """Present an answer or verdicts, checked again, and serialize them for the archive."""
+        archive = self._context.archive
         if isinstance(found, Verification):
-            posts = await self._fetch_posts(found.posts())
+            posts = await visible_posts.fetch_posts(archive, found.posts())
             await self._recheck(recheck.collect_content_of_verdicts(found, posts))
             return present_verdicts(describe_verdicts(found, posts, lang), lang), serialize_verdicts(found, posts)
-        posts = await self._fetch_posts((*found.list_named_posts(), *(passage.key for passage in found.nearest)))
+        named = (*found.list_named_posts(), *(passage.key for passage in found.nearest))
+        posts = await visible_posts.fetch_posts(archive, named)
         await self._recheck(recheck.collect_content_of_answer(found, posts), max_age_s)
         return present_answer(describe_answer(found, posts, lang), lang), serialize_answer(found, posts)
-
-    async def _fetch_posts(self, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
-        return await visible_posts.fetch_posts(self._context.archive, keys)
 
     async def _recheck(self, content: recheck.ShownContent, max_age_s: float = 0.0) -> None:
         await recheck.recheck_shown_content(content, self._reader, self._context.admins, max_age_s=max_age_s)

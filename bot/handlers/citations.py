@@ -25,7 +25,7 @@ from bot.stored_answer import CitedPost, CitedSpan, load_cited_text, parse_store
 from bot.telegram.ephemeral import identify_message
 from bot.telegram.recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference
-from bot.views.format import list_utf16_offsets, neutralize_links
+from bot.views.format import STYLE_ENTITIES, list_utf16_offsets, neutralize_links
 from bot.views.keyboards import Press, find_quote_by_token, on_press
 from bot.views.text import RenderContext, shorten, strip_control_characters
 from rag_core.storage import Archive, questions, visible_posts
@@ -39,7 +39,6 @@ MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are n
 # Removed or replaced by the server (TDLib's clean_input_string): control characters, direction overrides, three
 # combining lines and the ring; of direction marks those in a row.
 _UNSAFE_PATTERN = re.compile(r"[\x00-\x09\x0b-\x1f\u2028\u2029\u202a-\u202e\u030a\u0333\u033f]|[\u200e\u200f]{2}")
-_STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
 # They must be repeated with their values, which the archive does not keep, and most bots may not send them.
 _UNQUOTABLE_ENTITIES = frozenset({"custom_emoji", "date_time"})
 
@@ -65,7 +64,7 @@ def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entit
         right = min(entity.offset + entity.length - begin, length)
         if right > left and entity.type in _UNQUOTABLE_ENTITIES:
             return None
-        if right > left and entity.type in _STYLE_ENTITIES:  # Telegram compares them
+        if right > left and entity.type in STYLE_ENTITIES:  # Telegram compares them
             styles.append(MessageEntity(type=entity.type, offset=left, length=right - left))
     return NativeQuote(text[first:last], begin, tuple(styles))
 

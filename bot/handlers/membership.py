@@ -10,11 +10,12 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
 from aiogram.filters import CommandObject
-from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
+from aiogram.types import CallbackQuery, ChatMemberUpdated, Message, Update
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import ADMIN_STATUSES, Refusal
@@ -155,10 +156,8 @@ async def _notify_admins(
         text = words.rich(said, state=state, title=link_channel_title(found, words))
         return as_list(text, words.rich(by, name=format_one_line(actor.full_name), id=str(actor.id)), sep="\n\n")
 
-    def build_buttons(words: Translator) -> InlineKeyboardMarkup | None:
-        return build_approval_keyboard(context.archive, chat.id, words) if pending else None
-
-    await send_to_admins(bot, context, format_notice, build_buttons, actor)
+    buttons = partial(build_approval_keyboard, context.archive, chat.id) if pending else None
+    await send_to_admins(bot, context, format_notice, buttons, actor)
     if pending and actor.id not in context.admins and not actor.is_bot:
         words = get_translator(choose_interface_language(actor.language_code, context.settings.bot.language))
         await send_notice(bot, actor.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))

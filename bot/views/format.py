@@ -52,7 +52,7 @@ BOT_COMMANDS = frozenset(
 _MAX_LINKS = 6  # Telegram drops entities after a hundred per message: the bot's own links must be among them
 # Entities in which Telegram detects nothing, and styles that code cannot be combined with.
 _LINKLESS_ENTITIES = frozenset({"code", "pre", "text_link", "text_mention", "url", "custom_emoji"})
-_STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
+STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
 
 
 def list_utf16_offsets(text: str) -> list[int]:
@@ -82,7 +82,7 @@ def neutralize_entities(text: str, entities: Sequence[MessageEntity]) -> list[Me
     kept = []
     for entity in entities:
         pieces = [(entity.offset, entity.offset + entity.length)]
-        if entity.type in _STYLE_ENTITIES:
+        if entity.type in STYLE_ENTITIES:
             pieces = _subtract_spans(*pieces[0], holes)
         kept += [entity.model_copy(update={"offset": start, "length": end - start}) for start, end in pieces]
     code = [MessageEntity(type="code", offset=start, length=end - start) for start, end in holes]

@@ -378,17 +378,18 @@ def format_changes(before: str, after: str) -> tuple[Text, int]:
     """
     was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (before, after))
     matcher = SequenceMatcher(None, [word for word, _ in was], [word for word, _ in now])
+    groups = list(matcher.get_grouped_opcodes(_CONTEXT_WORDS))
+    count = sum(kind != "equal" for group in groups for kind, *_ in group)
     pieces: list[Text | str] = []
-    count = end = 0
-    for group in matcher.get_grouped_opcodes(_CONTEXT_WORDS):
-        if count >= _MAX_CHANGES:
-            count += sum(kind != "equal" for kind, *_ in group)
-            continue
+    shown = end = 0
+    for group in groups:
+        if shown >= _MAX_CHANGES:
+            break
         pieces += ["… "] if group[0][3] > end else []
         for kind, i, j, k, m in group:
-            count += kind != "equal"
-            if count > _MAX_CHANGES:
-                continue
+            shown += kind != "equal"
+            if shown > _MAX_CHANGES:
+                break
             gone, new, end = was[i:j], now[k:m], m
             if kind == "equal":
                 pieces.append(_join_tokens(new))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
 from rag_core.text.numbers import compile_pattern
-from rag_core.text.tokens import detect_language, fold_case, read_phrases, read_word
+from rag_core.text.tokens import WORD, detect_language, fold_case, read_phrases, read_word
 
 
 class TalkKind(StrEnum):
@@ -63,7 +63,6 @@ _ASKING_START = re.compile(
     r"(?:а|и|is|are|was|were|do|does|did|can|could|will|would|how|what|why|почему|зачем|что|там|это)\b "
 )
 _SPOKEN_TO = re.compile(r"\b(?:you|u|bot|ты|вы|бот)\b")
-_WORD = re.compile(r"[^\W_]+")
 _REPEATED_LETTER = re.compile(r"([^\W\d_])\1{2,}")
 _SMILEY = re.compile(r"[\s:;=8xх'^-]*[)(D*/\\|]+[\s)(]*|\^_*\^|<3+|[:;=]-?[PpРр]")
 
@@ -87,7 +86,7 @@ def detect_talk(text: str) -> Talk | None:
 def _split_words(text: str) -> tuple[str, ...]:
     """Split into folded words: lower case, ё as е, no apostrophes, a letter that is repeated for emphasis once."""
     folded = text.lower().replace("ё", "е").replace("'", "").replace("’", "")
-    return tuple(_WORD.findall(_REPEATED_LETTER.sub(r"\1", folded)))
+    return tuple(WORD.findall(_REPEATED_LETTER.sub(r"\1", folded)))
 
 
 def _detect_kind(words: tuple[str, ...]) -> TalkKind | None:
@@ -175,7 +174,7 @@ def strip_courtesies(text: str) -> str:
     if _MAY_CLOSE.search(end) and (closing := compile_pattern(_CLOSING).search(end)):
         start = max(0, len(low) - _MAX_CHARACTERS) + closing.start()
         rest = rest[: start + (rest[start] == "?")]
-    return rest.strip() if _WORD.search(rest) else text
+    return rest.strip() if WORD.search(rest) else text
 
 
 class AnswerRemark(StrEnum):

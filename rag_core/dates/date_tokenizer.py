@@ -13,6 +13,7 @@ from typing import Any
 
 from rag_core.dates.calendar_arithmetic import DateRange, Recurrence
 from rag_core.text.numbers import CARDINALS, ORDINAL_ENDINGS_RU, ORDINAL_STEMS_RU, ORDINALS, ORDINALS_EN
+from rag_core.text.tokens import CYRILLIC
 
 _SOFT_ENDINGS, _HARD_ENDINGS = "ь я е ю ем", " а е у ом"  # whole words: "в Мартышкино" is not a month
 _MONTH_STEMS = (
@@ -210,7 +211,6 @@ _TOKEN = re.compile(
     rf"|(?P<number>\d+)(?P<ordinal>{_ORDINAL_SUFFIX})?|'(?P<short_year>\d\d)\b"
     r"|(?P<quarter>\b(?P<size>[qh])(?P<nth>[1-4])\b)|(?P<word>[^\W\d_]+)|(?P<sign>[^\w\s]|_)"
 )
-_CYRILLIC = re.compile("[а-я]")
 
 
 def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
@@ -282,7 +282,7 @@ class TokenReader:
     """Reader of one text. Each method reads what begins at token `i`, or gives None; depth counts nested expressions."""
 
     def __init__(self, text: str) -> None:
-        cyrillic = bool(_CYRILLIC.search(text))
+        cyrillic = bool(CYRILLIC.search(text))
         self.text, self.tokens = text, [_build_token(found, cyrillic) for found in _TOKEN.finditer(text)]
 
     def kind(self, i: int) -> str:

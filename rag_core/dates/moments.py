@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rag_core.dates.date_tokenizer import DAY_AFTER, MONTH, MONTH_SHORT, parse_day_number, parse_month
 from rag_core.text.numbers import CARDINALS, CURRENCY
+from rag_core.text.tokens import CYRILLIC
 
 _LONG_WEEKDAY_NAMES = (
     r"(?:понедельник|вторник|четверг)(?:а|у|ом|е|и|ам|ами|ах|ов)?|(?:сред|пятниц|суббот)(?:а|у|ы|е|ой|ей|ам|ами|ах)|"
@@ -191,7 +192,6 @@ _HOUR = re.compile(
     r"(?<![\d:.,])(?P<h>[01]?\d|2[0-4])\s*(?:час(?:а|ов)?\s+)?(?P<half>a\.?m\b|p\.?m\b|утра|вечера|ночи|o'clock)(?!\w)"
 )
 
-_CYRILLIC = re.compile("[а-я]")
 _HALF_BEHIND = re.compile(r"\s*(?:утра|вечера|a\.?m\b|p\.?m\b)")
 _AT_BEFORE = re.compile(r"(?:^|\s)(?:в|с|до|к|at|from|until)\s$")
 _MEASURE_BEHIND = re.compile(r"\s*(?:%|млн|млрд|тыс|процент|руб|раз|percent|million|billion|°)")
@@ -217,7 +217,7 @@ def _scan_moments(low: str, text: str) -> Iterator[list[Moment]]:
         year = year + 2000 if year is not None and year < 100 else year
         if not _HALF_BEHIND.match(low, m.end()):  # "в 10.11" beside a word for a part of the day is a time
             yield [Moment(*m.span(), year, int(m["m"]), int(m["d"]))]
-    russian = bool(_CYRILLIC.search(low))
+    russian = bool(CYRILLIC.search(low))
     for m in _SLASHED.finditer(low):
         a, b = int(m["a"]), int(m["b"])
         month, day = (a, b) if a <= 12 and not russian else (b, a)

@@ -55,13 +55,6 @@ class PostingsSegment:
     docs: IntArray
     tfs: CountArray
 
-    def find(self, term: int) -> slice:
-        """Slice with the postings of a term; empty if it has none."""
-        at = int(self.terms.searchsorted(np.int32(term)))  # the same type, or numpy converts the whole array
-        if at == len(self.terms) or self.terms[at] != term:
-            return slice(0, 0)
-        return slice(int(self.indptr[at]), int(self.indptr[at + 1]))
-
     @classmethod
     def of(cls, terms: IntArray, docs: IntArray, tfs: CountArray) -> PostingsSegment:
         """Build from one row per (term, document), sorted by term."""
@@ -423,7 +416,12 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
     def _find(self, word: str, size: int) -> tuple[DocIdArray, CountArray]:
         """Documents below `size` with a term, ascending, and its frequency in each."""
         term = self.vocabulary.get(word, -1)
-        pieces = [(s.docs[span], s.tfs[span]) for s in self.segments if (span := s.find(term)).stop]
+        pieces = []
+        for one in self.segments:
+            at = int(one.terms.searchsorted(np.int32(term)))  # the same type, or numpy converts the whole array
+            if at < len(one.terms) and one.terms[at] == term:
+                span = slice(int(one.indptr[at]), int(one.indptr[at + 1]))
+                pieces.append((one.docs[span], one.tfs[span]))
         if pieces and pieces[-1][0][-1] >= size:  # documents added after the search began
             pieces = [(docs[: (known := int(docs.searchsorted(size)))], tfs[:known]) for docs, tfs in pieces]
         docs = np.concatenate([_NO_DOC_IDS, *(docs for docs, _ in pieces)], dtype=np.intp)

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
 from rag_core.llm.protocol import (
+    MODEL_CLOSED,
     CircuitBreaker,
     DecodingParams,
     FinishReason,
@@ -305,7 +306,6 @@ WORKER_SILENCE_TIMEOUT_S = 300.0
 _BATCH, _GPU_BATCH = 128, 512  # a stop loses at most one batch; a processor reads larger ones no faster
 _MEASURING_PAUSE_S = 60.0  # from the end of a start to the second measurement
 _WARM_PAUSE_S = 1.0  # until the machine is looked at again
-_MODEL_CLOSED = "The model is being closed: ask again after the start."
 
 PrefixLister = Callable[[TokenRates], Sequence[Prompt]]
 
@@ -393,7 +393,7 @@ class LocalModel:
         if self._child is not None and not self._child.gone:
             return self._child
         if self._turns.closed:
-            raise GenerationFailed(_MODEL_CLOSED)
+            raise GenerationFailed(MODEL_CLOSED)
         if self._loading is None:
             await self._stop_worker()
             self.breaker.require_closed()
@@ -514,7 +514,7 @@ class LocalModel:
 
     async def close(self) -> None:
         """Stop the worker; waiting requests raise GenerationFailed."""
-        self._turns.close(_MODEL_CLOSED)
+        self._turns.close(MODEL_CLOSED)
         if self._idle is not None:
             self._idle.cancel()
         if self._unloading is not None:

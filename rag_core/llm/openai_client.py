@@ -33,6 +33,7 @@ from yarl import URL
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
 from rag_core.llm.protocol import (
+    MODEL_CLOSED,
     CircuitBreaker,
     DecodingParams,
     FinishReason,
@@ -424,7 +425,6 @@ def _read_int(given: Any, name: str) -> int:
 _SERVER_SILENCE_TIMEOUT_S = 30.0  # a server that sends nothing for so long counts as hung
 _HTTP_NOT_FOUND = 404
 _DIALECT_BY_OWNER = {"llamacpp": ServerDialect.LLAMA_SERVER, "vllm": ServerDialect.VLLM}
-_MODEL_CLOSED = "The model is being closed: ask again after the start."
 _SPEED_SAMPLE = "The ferry leaves at half past seven, and comes back before dark. " * 20
 
 
@@ -545,5 +545,5 @@ class RemoteModel:
 
     async def close(self) -> None:
         """Close the connections; waiting requests raise GenerationFailed."""
-        self._turns.close(_MODEL_CLOSED)
+        self._turns.close(MODEL_CLOSED)
         await self._server.close()

@@ -17,6 +17,7 @@ from rag_core.errors import ModelLeftAlone
 
 _FIRST_PAUSE_S, _PAUSE_GROWTH, _MAX_PAUSE_S = 15.0, 4.0, 600.0
 _SLOW_PAUSE_S = 3.0  # of a model that stopped when told to: a busy machine, not a hang
+MODEL_CLOSED = "The model is being closed: ask again after the start."
 _MAX_FAILURES = 3  # in a row; each of a server was retried
 _DECAY = 0.9  # of the slowest answer, with each one that is quicker
 

@@ -37,7 +37,7 @@ from rag_core.planning.queries import (
 from rag_core.run import Run, Stage
 from rag_core.storage.posts import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.names import matches_name, transliterate_word
-from rag_core.text.tokens import detect_language, tokenize
+from rag_core.text.tokens import WORD, detect_language, tokenize
 from rag_core.types import TELEGRAM_START, Channel, Kind, Plan, Question
 from rag_core.writing.prompts import escape_prompt_text, load_prompt
 
@@ -168,7 +168,6 @@ def _drop_similar_queries(
 
 
 LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}
-_WORD = re.compile(r"[^\W_]+")
 _NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")
 
 
@@ -176,13 +175,13 @@ class QuestionWords:
     """Terms of a question in both scripts."""
 
     def __init__(self, text: str) -> None:
-        own = _WORD.findall(text)
+        own = WORD.findall(text)
         spelt = (other for word in own for other in transliterate_word(word))
         self.terms = frozenset(tokenize(" ".join((*own, *spelt))))
 
     def of(self, name: str) -> bool:
         """Whether the question contains at least one word of a name."""
-        return not self.terms.isdisjoint(tokenize(" ".join(_WORD.findall(name))))
+        return not self.terms.isdisjoint(tokenize(" ".join(WORD.findall(name))))
 
     def says(self, phrase: str) -> bool:
         """Whether the question contains all words of a phrase, of one at least."""
@@ -233,7 +232,7 @@ def merge_plans(
     spoken = QuestionWords(question.text)
     # names and numbers that are not in the question are invented by the model
     telling = {
-        phrase: " ".join(word for word in _WORD.findall(phrase) if _NAME_OR_NUMBER.search(word))
+        phrase: " ".join(word for word in WORD.findall(phrase) if _NAME_OR_NUMBER.search(word))
         for phrase in proposal.should
     }
     phrases = [phrase for phrase, words in telling.items() if spoken.terms.issuperset(tokenize(words))]

@@ -18,6 +18,7 @@ from rag_core.errors import IndexUnavailable
 from rag_core.planning import intents
 from rag_core.planning.queries import (
     MAX_QUERIES,
+    QUOTED,
     QueryFilters,
     correct_spelling,
     extract_phrases,
@@ -39,7 +40,6 @@ from rag_core.types import HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
 MAX_HITS = 100  # hits of each retriever in the second round
 # Intents that make sense without a topic, over all posts.
 _TOPICLESS_INTENTS = frozenset({Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST, Kind.NEWS, Kind.LAST})
-_QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
 _RECENT_LIMIT, _YEAR, _BRIEF_PERIOD = timedelta(days=70), timedelta(days=366), timedelta(days=31)
 _NO_CHANNELS: Mapping[int, Channel] = {}
 
@@ -56,7 +56,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     asked = plain.lower()
     readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
     filters = parse_filters(plain, readable)
-    period = parse_period(_QUOTED.sub(" ", text), question.asked_at)  # a quoted title is no period
+    period = parse_period(QUOTED.sub(" ", text), question.asked_at)  # a quoted title is no period
     rest = asked
     for words in filter(None, (period.words if period else "", *filters.words)):
         rest = rest.replace(words, " ")

@@ -19,7 +19,6 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain, zip_longest
 
 from rag_core.storage.channels import find_channel
@@ -32,7 +31,16 @@ from rag_core.text.query_terms import (
     list_table_stems,
 )
 from rag_core.text.sentences import is_pasted
-from rag_core.text.tokens import STOP_WORDS, fold_case, fold_characters, is_dictionary_word, stem, tokenize
+from rag_core.text.tokens import (
+    LETTERS,
+    STOP_WORDS,
+    WORD,
+    fold_case,
+    fold_characters,
+    is_dictionary_word,
+    stem,
+    tokenize,
+)
 from rag_core.types import DENSE_FIRST, HYBRID, Channel, Kind, Plan
 
 MAX_QUERIES, MIN_QUERIES = 6, 3
@@ -52,8 +60,7 @@ QUESTION_WORDS = (
 )
 AUXILIARY_VERBS = r"(?:is|are|was|were|do|does|did|can|could|will|would|has|have|had|should)"
 _QUESTION_WORDS = re.compile(rf"^(?:{QUESTION_WORDS}(?:(?<=how) (?:many|much|long|often))?|{AUXILIARY_VERBS})\s+", re.I)
-_WORD = re.compile(r"[^\W_]+")
-_QUOTED = re.compile(r"[«\"“„]([^»\"”“]{2,80})[»\"”]")
+QUOTED = re.compile(r"[«\"“„]([^»\"”“]{1,80})[»\"”]")
 _TAG = re.compile(r"(?<!\w)[#@]\w{2,}")
 _NUMBER = re.compile(r"(?<![\w.,])\d{2,}(?!\w|[.,]\d)")
 _DROPPED_CATEGORIES = frozenset({"Cf", "Cs", "Co", "Cn"})  # format, surrogate, private use, unassigned
@@ -97,9 +104,9 @@ def generate_query_variants(text: str) -> tuple[str, ...]:
         spelt = build_transliterated_query(text, text.split()[:1])
         return (spelt,) if tokenize(spelt) and frozenset(tokenize(spelt)) != own else ()
     names = _extract_names(text)
-    bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
+    bases = dict.fromkeys(filter(None, map(get_surname_base, WORD.findall(text))))
     distinct: dict[tuple[str, ...], str] = {}  # content words by their terms
-    for word in _WORD.findall(text):
+    for word in WORD.findall(text):
         if word_terms := tuple(tokenize(word)):
             distinct.setdefault(word_terms, word)
     content, named = list(distinct.values()), extract_name_stems(text)
@@ -153,7 +160,7 @@ def build_transliterated_query(text: str, otherwise: Sequence[str] = ()) -> str:
     The likeliest spelling of each name comes first.
     """
     names = _extract_names(text) or otherwise
-    words = (word for name in names for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
+    words = (word for name in names for word in WORD.findall(name) if word[0].isupper() and tokenize(word))
     spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
     return truncate_query(" ".join(filter(None, chain.from_iterable(spelt))))
 
@@ -173,7 +180,7 @@ def extract_search_words(text: str) -> str:
 
 def extract_phrases(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Extract the required phrases (quotes and tags) and the preferred ones (names and numbers)."""
-    quoted = (quote.strip() for quote in _QUOTED.findall(text) if tokenize(quote))
+    quoted = (quote.strip() for quote in QUOTED.findall(text) if len(quote) > 1 and tokenize(quote))
     must = dict.fromkeys((*quoted, *_TAG.findall(text)))
     should = dict.fromkeys((*_extract_names(text), *_NUMBER.findall(text)))
     return tuple(must)[:MAX_PHRASES], tuple(piece for piece in should if tokenize(piece))[:MAX_PHRASES]
@@ -189,7 +196,6 @@ _MIN_TERM = 3  # letters of a term that is read
 _MIN_SWITCHED = 3  # letters of a word in the other keyboard layout
 _MAX_TEXT = 500  # characters of a question that are corrected: a longer one is no typing on the go
 _TYPED = re.compile(r"[^\s!?()«»\"“”]+")
-_LETTERS = re.compile(r"[^\W\d_]+")
 _LATIN_KEYS, _RUSSIAN_KEYS = "`qwertyuiop[]asdfghjkl;'zxcvbnm,.", "ёйцукенгшщзхъфывапролджэячсмитьбю"
 _TO_RUSSIAN, _TO_LATIN = str.maketrans(_LATIN_KEYS, _RUSSIAN_KEYS), str.maketrans(_RUSSIAN_KEYS, _LATIN_KEYS)
 
@@ -223,11 +229,11 @@ def correct_spelling(
 
     def switch_layout(found: re.Match[str]) -> str:
         typed = found[0].lower()
-        if len(typed) < _MIN_SWITCHED or any(is_known(word) for word in _LETTERS.findall(typed)):
+        if len(typed) < _MIN_SWITCHED or any(is_known(word) for word in LETTERS.findall(typed)):
             return found[0]
         for table in (_TO_RUSSIAN, _TO_LATIN):
             other = typed.translate(table)
-            if _LETTERS.fullmatch(other) and other.isascii() != typed.isascii() and is_word(other):
+            if LETTERS.fullmatch(other) and other.isascii() != typed.isascii() and is_word(other):
                 read[found[0]] = other
                 return other
         return found[0]
@@ -243,7 +249,7 @@ def correct_spelling(
         return sought[word] or found[0]
 
     head = text[:_MAX_TEXT]
-    return _LETTERS.sub(correct, _TYPED.sub(switch_layout, head)) + text[_MAX_TEXT:], tuple(read.items())
+    return LETTERS.sub(correct, _TYPED.sub(switch_layout, head)) + text[_MAX_TEXT:], tuple(read.items())
 
 
 def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str:
@@ -277,20 +283,6 @@ def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable
 
 
 _STOP_WORDS = tuple(sorted(word for word in STOP_WORDS if len(word) >= _MIN_LENGTH))
-
-
-@lru_cache(maxsize=20_000)
-def is_misspelt(one: str, other: str) -> bool:
-    """Check whether one of two folded Russian words is the other with one letter wrong; of two known words neither is."""
-    if one.isascii() or other.isascii():
-        return False
-    if max(len(one), len(other)) < _SHORT_WORD or abs(len(one) - len(other)) > 1 or one[0] != other[0]:
-        return False
-    from rapidfuzz.distance import OSA
-
-    if OSA.distance(one, other, score_cutoff=1) > 1:
-        return False
-    return not (is_dictionary_word(one) and is_dictionary_word(other))
 
 
 MAX_PARTS = 4

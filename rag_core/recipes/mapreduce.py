@@ -62,7 +62,7 @@ MAP_GRAMMAR = "\n".join(
 )
 _RELEVANT_FIELD = re.compile(r"[\"']?relevant[\"']?\s*[:=]\s*[\"']?(true|false|yes|no|да|нет)", re.I)
 _FACTS_FIELD = re.compile(r"[\"']?facts[\"']?\s*[:=]\s*\[(.*?)(?:\]|$)", re.I | re.S)
-_QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)+)\"")
+_JSON_STRING = re.compile(r"\"((?:[^\"\\]|\\.)+)\"")
 
 
 class _MapReply(BaseModel):
@@ -175,7 +175,7 @@ def parse_map_reply(text: str) -> tuple[str, ...] | None:
             return ()
         if field is None:
             return None
-        facts = _QUOTED.findall(field[1])
+        facts = _JSON_STRING.findall(field[1])
     # sentences without markup, reasoning or words of the prompt
     lines = (one.text for fact in facts[:_MAX_FACTS] for one in parse_answer_line(fact[:_MAX_FACT_LENGTH], ()))
     return tuple(dict.fromkeys(filter(None, lines)))

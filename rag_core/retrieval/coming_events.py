@@ -22,7 +22,7 @@ from rag_core.storage import near_duplicates
 from rag_core.storage.posts import fetch_passages
 from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import fold_case, read_word, tokenize
+from rag_core.text.tokens import LETTERS, fold_case, read_word, tokenize
 from rag_core.types import Draft, Passage, Plan, PostKey, Question
 from rag_core.writing.extract import quote_span
 from rag_core.writing.extract_candidates import MAX_SENTENCE_GAP
@@ -57,7 +57,6 @@ _TOLD_AS_PAST = re.compile(
 _AHEAD_VERBS = re.compile(
     r"\b(?:is|are|be|been|get|gets|will be|need) [a-z]{3,}ed\b|\b(?:need|speed|feed|seed|indeed|shed|bed|red)\b"
 )
-_WORD = re.compile(r"[^\W\d_]+")
 _MAX_RARE_POSTS = 5  # a term of at most so many posts tells what a post is about
 _TODAY = re.compile(r"сегодня|седня|today|tonight")
 _NAMED_DAY = re.compile(
@@ -197,7 +196,7 @@ def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tupl
             continue  # "10/14" may be a score
         if not calendar and (point.recurrence or _TODAY.search(told)):
             if past is None:  # "is closed", "will be opened" may be to come
-                verbs = (readings[0].tense for word in _WORD.findall(low) if (readings := read_word(word)))
+                verbs = (readings[0].tense for word in LETTERS.findall(low) if (readings := read_word(word)))
                 past = bool(_TOLD_AS_PAST.search(_AHEAD_VERBS.sub(" ", low))) or "past" in verbs
             if past:
                 continue  # "on Saturday nobody came"

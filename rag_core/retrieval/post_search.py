@@ -23,6 +23,7 @@ from rag_core.dates import parse_period
 from rag_core.engine import Engine
 from rag_core.planning.intents import extract_topic
 from rag_core.planning.queries import (
+    QUOTED,
     choose_retrievers,
     extract_phrases,
     generate_query_variants,
@@ -140,7 +141,6 @@ def select_snippet(text: str, spots: Sequence[Highlight], longest: int) -> tuple
     return start, end
 
 
-_QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
 # "posts about the ferry" searches for "the ferry"
 _POSTS_ABOUT = re.compile(
     r"^\W*(?:(?:покажи|найди|show|find)(?:\s+(?:мне|me))?\s+)?(?:(?:все|all|the)\s+)?"
@@ -172,7 +172,7 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
     """
     text = sanitize_query(question.text)
     folded = fold_case(text)
-    unquoted = _QUOTED.sub(lambda found: " " * len(found[0]), folded)
+    unquoted = QUOTED.sub(lambda found: " " * len(found[0]), folded)
     period = parse_period(unquoted, question.asked_at)
     readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
     parsed = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)

@@ -14,7 +14,16 @@ from collections.abc import Callable
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from rag_core.text.tokens import is_dictionary_word, list_dictionary_forms, read_word, stem, tokenize
+from rag_core.text.tokens import (
+    CYRILLIC,
+    LETTERS,
+    WORD,
+    is_dictionary_word,
+    list_dictionary_forms,
+    read_word,
+    stem,
+    tokenize,
+)
 
 _CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
 _WORD_REST = r"[\w'’-]*(?:\.[\w'’-]+)*"  # "U.S." is one word; the full stop of a sentence is not part of it
@@ -47,8 +56,6 @@ def build_surname_pattern(base: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){base}(?:а|у|ым|ой|е|ы|ых|ыми)?(?!\w)")
 
 
-_WORD = re.compile(r"[^\W_]+")
-_CYRILLIC_SCRIPT = re.compile("[а-я]")
 _CASE_ENDINGS = re.compile(r"(?<=..)(?:ого|ому|[ыи]ми?|[оае]м|[ыи]х)$")
 _VOWEL_ENDINGS = re.compile(r"(?<=..)[аеиоуыьэюяй]+$")
 _FILE_SEPARATORS = re.compile(r"[\s_-]+")
@@ -58,7 +65,7 @@ def matches_name(said: str, written: str) -> bool:
     """Whether every word of `said` is in the written name: "Анны Смирновой" matches "Анна Смирнова, редактор"."""
 
     def list_bases(name: str) -> list[set[str]]:  # of each word, without its case ending; "Максим" has two
-        words = set(_WORD.findall(name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")))
+        words = set(WORD.findall(name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")))
         forms = [(word, _CASE_ENDINGS.sub("", word)) if is_cyrillic(word) else () for word in words]
         return [
             {_VOWEL_ENDINGS.sub("", form) for form in both} or {word} for word, both in zip(words, forms, strict=True)
@@ -98,7 +105,7 @@ _MAX_SOUND_LENGTH = 64  # letters: longer names are compared for equality only; 
 @lru_cache(maxsize=10_000)
 def strip_inflection(word: str) -> str:
     """Strip the inflection ending of a Russian word; other words stay as they are."""
-    if not _CYRILLIC_SCRIPT.search(word):
+    if not CYRILLIC.search(word):
         return word
     cut = _INFLECTION_ENDINGS.sub("", word)
     return cut if len(cut) >= _MIN_BASE_LENGTH else word[:_MIN_BASE_LENGTH] if len(word) > _MIN_BASE_LENGTH else word
@@ -107,7 +114,7 @@ def strip_inflection(word: str) -> str:
 @lru_cache(maxsize=10_000)
 def build_phonetic_key(word: str) -> str:
     """Build a phonetic key in Latin letters: "schukin" for both "Щукин" and "Shchukin"."""
-    if _CYRILLIC_SCRIPT.search(word):
+    if CYRILLIC.search(word):
         word = "".join(_CYRILLIC_SOUNDS.get(c, c) for c in word)
     for spelling, sound in _LATIN_SOUNDS:
         word = word.replace(spelling, sound)
@@ -139,7 +146,7 @@ def is_name_variant(one: str, other: str) -> bool:
 @lru_cache(maxsize=20_000)
 def is_cyrillic(word: str) -> bool:
     """Whether a folded word has Cyrillic letters."""
-    return bool(_CYRILLIC_SCRIPT.search(word))
+    return bool(CYRILLIC.search(word))
 
 
 def list_phonetic_keys(word: str) -> set[str]:
@@ -174,7 +181,6 @@ _LATIN_PATTERN = re.compile("|".join(_FROM_LATIN))  # longest alternatives first
 _UMLAUTS = str.maketrans("äö", "ee") | {ord("ü"): "yu"}
 _CYRILLIC = re.compile("[а-яё]")
 _MAX_DICTIONARY_FORMS = 2
-_LETTERS = re.compile(r"[^\W\d_]+")
 _MAX_WORDS, _MIN_NAME_LENGTH = 40, 4  # words of a text that are read, and letters of a name: short ones meet by chance
 
 
@@ -206,7 +212,7 @@ def list_names_in_other_script(text: str, frequency: Callable[[str], int]) -> tu
     """
     found = dict.fromkeys(
         (term, other)
-        for word in _LETTERS.findall(text)[:_MAX_WORDS]
+        for word in LETTERS.findall(text)[:_MAX_WORDS]
         if len(word) >= _MIN_NAME_LENGTH and (term := stem(low := word.lower()))
         if not _CYRILLIC.search(low) or not is_dictionary_word(low) or read_word(low)[0].name
         for spelt in transliterate_word(word)

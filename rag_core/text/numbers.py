@@ -7,7 +7,7 @@ number: 1 050, 1'050, 1.050,00 and 1,050.00 are 1050; 15т.р. and £15k are 150
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -190,7 +190,7 @@ NumberPart = tuple[int, int, float, str, str]  # start, end, value, kind of toke
 def parse_numbers(low: str, lang: str) -> list[Number]:
     """Parse the numbers of a lower-case text without ё, in order."""
     numbers = []
-    for run in _group_number_parts(list(_scan_number_parts(low, lang))):
+    for run in _group_number_parts(_scan_number_parts(low, lang)):
         start, end = run[0][0], run[-1][1]
         value = _compose_value(run)
         readings = parse_figures(run[0][4]) if run[0][3] == "figures" else (run[0][2],)
@@ -265,23 +265,15 @@ _STANDALONE_SCALE = re.compile(
 )
 
 
-def _group_number_parts(parts: list[NumberPart]) -> Iterator[list[NumberPart]]:
-    """Group the parts of one number: two hundred and fifty, 5 млн, двадцать пять."""
-    run: list[NumberPart] = []
+def _group_number_parts(parts: Iterable[NumberPart]) -> list[list[NumberPart]]:
+    """Group the parts of one number: two hundred and fifty, 5 млн, двадцать пять; without scales that are no number by themselves."""
+    runs: list[list[NumberPart]] = []
     for part in parts:
-        if run and _continues_number(run, part):
-            run.append(part)
-            continue
-        if _is_number(run):
-            yield run
-        run = [part]
-    if _is_number(run):
-        yield run
-
-
-def _is_number(run: list[NumberPart]) -> bool:
-    """Whether parts are a number: they begin with one, or with a scale that is one by itself."""
-    return bool(run) and (run[0][3] != "scale" or bool(_STANDALONE_SCALE.match(run[0][4])))
+        if runs and _continues_number(runs[-1], part):
+            runs[-1].append(part)
+        else:
+            runs.append([part])
+    return [run for run in runs if run[0][3] != "scale" or _STANDALONE_SCALE.match(run[0][4])]
 
 
 _HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": characters between the parts

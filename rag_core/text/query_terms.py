@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rag_core.text.tokens import (
     STOP_WORDS,
+    WORD,
     list_dictionary_forms,
     measure_stem_similarity,
     stem,
@@ -32,7 +33,6 @@ SYNONYM_WEIGHT, TRANSLATION_WEIGHT, _RELATED_WEIGHT, _ANNOTATION_WEIGHT = 0.5, 0
 _PHRASE_FACTOR = 0.5  # for a word of a phrase
 _MAX_WORDS = 40  # words of a question that are looked up
 _MAX_PHRASE_WORDS = 3
-_WORD = re.compile(r"[^\W_]+")
 _ORDINAL_OR_DAY = re.compile(r"(?a:([1-9]|[12]\d|3[01])(st|nd|rd|th)?)")
 
 _ANNOTATIONS = {
@@ -81,7 +81,7 @@ def _read_table() -> tuple[Mapping[tuple[str, ...], list[_Group]], frozenset[str
                 if entry in _ANNOTATIONS:
                     terms[entry] = 1.0
                     continue
-                words = _WORD.findall(entry)
+                words = WORD.findall(entry)
                 phrase = tuple(_STOP_MARK + w if w in STOP_WORDS else stem_dictionary_form(w) for w in words)
                 factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
                 terms |= {t: max(factor, terms.get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
@@ -109,7 +109,7 @@ def expand_words(text: str) -> Mapping[str, Mapping[str, float]]:
 
     A phrase ("how much", "bus stop") is expanded under the phrase itself, which is no term of any post.
     """
-    words = [word.lower().replace("ё", "е") for word in _WORD.findall(text)[:_MAX_WORDS]]
+    words = [word.lower().replace("ё", "е") for word in WORD.findall(text)[:_MAX_WORDS]]
     variants, (groups, _) = dict[str, dict[str, float]](), _read_table()
     for word in words:
         if day := _ORDINAL_OR_DAY.fullmatch(word):  # "the 11th" and "11 July"

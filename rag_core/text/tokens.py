@@ -103,7 +103,7 @@ _TABLES = [
 _LATIN, _RUSSIAN = 0, 1
 _LATIN_IN_CYRILLIC = re.compile("[A-Za-z](?:[\u0400-\u052f]|(?<=[\u0400-\u052f].))")
 _GREEK_IN_OTHERS = re.compile("[\u0370-\u03ff](?:[A-Za-z\u0400-\u052f]|(?<=[A-Za-z\u0400-\u052f].))")
-_WORD = re.compile(r"[^\W\d_]+")
+LETTERS = re.compile(r"[^\W\d_]+")
 
 
 def fold_mixed_script(word: str) -> str:
@@ -121,7 +121,7 @@ def fold_mixed_script(word: str) -> str:
 
 def _fold_words(text: str) -> str:
     if _LATIN_IN_CYRILLIC.search(text) or _GREEK_IN_OTHERS.search(text):
-        return _WORD.sub(lambda found: fold_mixed_script(found[0]), text)
+        return LETTERS.sub(lambda found: fold_mixed_script(found[0]), text)
     return text
 
 
@@ -185,7 +185,7 @@ _SIGN_BEFORE = re.compile(r"\.(?<![\w.]\.)[a-zа-я]")
 STOP_BEFORE_NAME = r"(?:\.(?<![\w.]\.)(?=[a-zа-я]{2,4}(?![\w.])))?"
 SIGN_AFTER_NAME = r"(?:(?<=[^\W\d_])(?<![^\W_]{3})(?:\+\+(?![^\W\d_+])|[+#](?![\w+#])))?"
 _SIGNED_WORD = re.compile(rf"{STOP_BEFORE_NAME}[^\W_]+{SIGN_AFTER_NAME}")
-_CYRILLIC = re.compile(r"[а-я]")
+CYRILLIC = re.compile(r"[а-я]")
 _COMBINING_MARKS = re.compile(f"[{_MARKS}]")
 _RUSSIAN_STEMMER, _ENGLISH_STEMMER = SnowballStemmer("russian"), SnowballStemmer("english")
 
@@ -226,7 +226,7 @@ def _fold_spelling(word: str) -> str:
     """Fold spelling variants: forms and scripts of letters, ё to е everywhere, é to e in Latin words."""
     if not word.isascii():
         word = fold_mixed_script(word.translate(_FOLDED).lower()).replace("ё", "е")
-    if not word.isascii() and not _CYRILLIC.search(word):
+    if not word.isascii() and not CYRILLIC.search(word):
         word = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
     if word.isalpha() or word[:1] == ".":
         return word
@@ -241,7 +241,7 @@ def stem_dictionary_form(word: str) -> str:
         return word if word.isdigit() else _ENGLISH_STEMMER.stem_word(word)
     if word in _HUNDRED:
         return "100"
-    return _RUSSIAN_STEMMER.stem_word(word) if _CYRILLIC.search(word) else word
+    return _RUSSIAN_STEMMER.stem_word(word) if CYRILLIC.search(word) else word
 
 
 @lru_cache(maxsize=200_000)
@@ -252,7 +252,7 @@ def stem(word: str) -> str:
         return ""
     if not word.isalnum():
         return word  # "c++", ".net"
-    if word.isascii() or not _CYRILLIC.search(word):
+    if word.isascii() or not CYRILLIC.search(word):
         return stem_dictionary_form(word)
     own = stem_dictionary_form(word)
     stems = [stem_dictionary_form(_fold_spelling(form)) for form in list_dictionary_forms(word)]
@@ -370,6 +370,23 @@ def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
             if same >= (_MIN_COMMON_PREFIX if whole else _MIN_COMMON_PREFIX + 1) and same >= 0.6 * most:
                 best = max(best, same / most)
     return best
+
+
+_MIN_MISSPELT = 5  # letters
+
+
+@lru_cache(maxsize=20_000)
+def is_misspelt(one: str, other: str) -> bool:
+    """Check whether one of two folded Russian words is the other with one letter wrong; of two known words neither is."""
+    if one.isascii() or other.isascii():
+        return False
+    if max(len(one), len(other)) < _MIN_MISSPELT or abs(len(one) - len(other)) > 1 or one[0] != other[0]:
+        return False
+    from rapidfuzz.distance import OSA
+
+    if OSA.distance(one, other, score_cutoff=1) > 1:
+        return False
+    return not (is_dictionary_word(one) and is_dictionary_word(other))
 
 
 # Limits: candidates compared per common beginning, and similar stems kept per term.

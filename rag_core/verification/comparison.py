@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from rag_core.dates.moments import Moment
 from rag_core.text.numbers import CURRENCIES, Number, join_digit_groups
 from rag_core.text.query_terms import expand_words, is_asking_word
-from rag_core.text.tokens import is_dictionary_word, measure_stem_similarity, read_word, stem
+from rag_core.text.tokens import LETTERS, is_dictionary_word, measure_stem_similarity, read_word, stem
 from rag_core.verification.facts import (
     MOST_FIGURES,
     SAME_WORD,
@@ -226,7 +226,6 @@ def _find_role_words(words: Sequence[Word], at: int) -> list[Word]:
     return before + [w for w in words[at + 1 : at + 2 + _MAX_ROLE_GAP] if w.stem][:1]
 
 
-_WORDS = re.compile(r"[^\W\d_]+")
 _DIGITS = re.compile(r"\d+")
 _CORRECTION = re.compile(
     r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
@@ -302,7 +301,7 @@ def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:
     weekdays = {stem(word) for value in values for word in value.split()} - {""}
     for found in _CORRECTION.finditer(fold_text(here.text)):
         after = join_digit_groups(found[1])
-        if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
+        if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in LETTERS.findall(after)[:1]}:
             return f"corrected: not {found[1].strip()}"
     return ""
 

@@ -76,24 +76,20 @@ _OPPOSITE_PREFIXES = [
 _LEAST_REST, _STEMMED_REST = 4, 6  # letters after a prefix: at least, and to compare only their stem
 
 
-def _stem_or_keep(word: str) -> str:
-    return stem(word) or word
-
-
 @cache  # built with the first comparison: stemming the words takes 0.05 s
 def _index_sides() -> dict[str, frozenset[tuple[int, int]]]:
     found: dict[str, set[tuple[int, int]]] = {}
     for n, row in enumerate(_ANTONYMS_FILE.read_text("utf-8").splitlines()[1:]):
         for side, words in enumerate(row.split(" / ")):
             for word in words.split():
-                found.setdefault(_stem_or_keep(word), set()).add((n, side))
+                found.setdefault(stem(word) or word, set()).add((n, side))
     return {word: frozenset(places) for word, places in found.items()}
 
 
 @lru_cache(maxsize=20_000)
 def list_sides(word: str) -> frozenset[tuple[int, int]]:
     """List the antonym rows and sides of a folded word: words of one side, "вырос" and "увеличился", are synonyms."""
-    return _index_sides().get(_stem_or_keep(word), frozenset())
+    return _index_sides().get(stem(word) or word, frozenset())
 
 
 @lru_cache(maxsize=20_000)
@@ -102,7 +98,7 @@ def mark_opposition(word: str) -> Mapping[Key, object]:
 
     A root is marked as negated or not ("legal", "illegal"), or with its prefix ("приехал", "уехал").
     """
-    root = _stem_or_keep(word)
+    root = stem(word) or word
     marks: dict[Key, object] = {("pair", row): side for row, side in list_sides(word)}
     marks["negated", root] = False
     for pattern in (_NEGATING_PREFIX, _NEGATING_SUFFIX):
@@ -111,7 +107,8 @@ def mark_opposition(word: str) -> Mapping[Key, object]:
         for prefix in pair:
             rest = word[len(prefix) :]
             if word.startswith(prefix) and len(rest) >= _LEAST_REST:
-                marks["prefixed", (pair, _stem_or_keep(rest) if len(rest) >= _STEMMED_REST else rest)] = prefix
+                key = (stem(rest) or rest) if len(rest) >= _STEMMED_REST else rest
+                marks["prefixed", (pair, key)] = prefix
     return marks
 
 

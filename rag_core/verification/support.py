@@ -25,6 +25,7 @@ from rag_core.text.numbers import Number, extract_figures
 from rag_core.text.post_text import extract_speakers
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences, tokenize_sentences
 from rag_core.text.tokens import (
+    WORD,
     detect_language,
     find_similar_stems,
     is_dictionary_word,
@@ -245,7 +246,6 @@ _ATTRIBUTION_PHRASE = (
 )
 _ATTRIBUTION = re.compile(f"{_ATTRIBUTION_PHRASE}|{_REPORTING_VERBS}", re.I)
 _MAX_SHORT_WORD, _CYRILLIC = 3, re.compile(r"[а-яё]", re.I)
-_WORD = re.compile(r"[^\W_]+")
 
 
 @cache
@@ -272,9 +272,9 @@ def _check(text: str, passage: Passage) -> tuple[float, DropReason | None]:
     if not extract_links(text) <= extract_links(passage.text):
         return 0.0, DropReason.LINK  # models invent them
     kept = " ".join(word for word in text.split() if not reporting.intersection(tokenize(word)))
-    if not _WORD.search(kept):
+    if not WORD.search(kept):
         return 0.0, DropReason.WORDS
-    words, there = (" ".join(_WORD.findall(one.casefold())) for one in (text, passage.text))
+    words, there = (" ".join(WORD.findall(one.casefold())) for one in (text, passage.text))
     if len(words) >= _MIN_VERBATIM_LENGTH and f" {words} " in f" {there} ":
         return 1.0, None
     lang, plain = detect_language(text), remove_links(kept)
@@ -301,7 +301,7 @@ def _remove_attribution(text: str, passage: Passage) -> str:
         return text
     for name in extract_speakers(passage.header):
         words = []
-        for word in _WORD.findall(name):  # a Russian word may have another ending
+        for word in WORD.findall(name):  # a Russian word may have another ending
             long = len(word) > _MAX_SHORT_WORD and _CYRILLIC.search(word)
             words.append(rf"{re.escape(word[:-2])}\w{{0,4}}" if long else re.escape(word))
         if pattern := r"[\W_]+".join(words):

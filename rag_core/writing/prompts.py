@@ -12,7 +12,7 @@ from typing import Any
 
 from rag_core.llm.protocol import Prompt, TokenRates
 from rag_core.run import Budgets, Stage
-from rag_core.text.tokens import normalize_characters
+from rag_core.text.tokens import WORD, normalize_characters
 
 # Characters allowed in generated text, for square brackets in GBNF: both scripts with their accents; round brackets
 # only, no markup, no character that ends a JSON string, no control characters.
@@ -143,7 +143,6 @@ _REASONING_STEPS = re.compile(
 _LEADING_LABEL = re.compile(r"^(?:[-*•]\s+|\d{1,2}[.)]\s+(?=\D)|(?:final answer|answer|ответ)\s?:\s*)+", re.I)
 _MARKUP = re.compile(r"[*`#]+|(?<!\w)__?|__?(?!\w)")
 _CITED_SENTENCE = re.compile(r"(?:\[\s*\d{1,4}\s*\]\s*[,;]?\s*)+")
-_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,16 +202,16 @@ def parse_answer_line(line: str, known: Collection[int]) -> list[WrittenSentence
     for text, numbers in sentences:
         clean = " ".join(_MARKUP.sub("", text.translate(_NO_BRACKETS)).split()).lstrip(".!?…,;: ")
         steps, clean = _REASONING_STEPS.search(clean), _LEADING_LABEL.sub("", clean).strip()
-        if steps or not _WORD.search(clean):
+        if steps or not WORD.search(clean):
             clean = ""
-        if _WORD.search(text):
+        if WORD.search(text):
             written.append(WrittenSentence(clean, numbers))
     return written
 
 
 def equals_phrase(line: str, words: str) -> bool:
     """Check whether a line consists of exactly these words, ignoring case and punctuation."""
-    return _WORD.findall(line.casefold()) == _WORD.findall(words.casefold())
+    return WORD.findall(line.casefold()) == WORD.findall(words.casefold())
 
 
 _NO_BRACKETS = str.maketrans("[]<>{}|\\", " " * 8)

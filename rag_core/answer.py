@@ -77,8 +77,7 @@ async def answer_question(
     async def report_draft(draft: Draft) -> None:
         """Report the extract as a preview, if its citations are still valid."""
         if on_extract and (current := await check_citations(draft, question.viewer, rag)):
-            known = await load_channels(rag.archive)
-            readable = {chat: known[chat] for chat in question.viewer.channels if chat in known}
+            readable = question.viewer.select_readable(await load_channels(rag.archive))
             on_extract(Answer(current, draft.likely, DIRECT_RECIPE, channels=readable, certainty=draft.certainty))
 
     run = Run(
@@ -229,7 +228,7 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
         trace_id=run.trace_id,
         nearest=tuple(_cut_signature(one, found.evidence) for one in nearest),
-        channels={chat: known[chat] for chat in viewer.channels if chat in known},
+        channels=viewer.select_readable(known),
         copies={s.passage.key: s.passage.copies for s in found.evidence.sources if s.passage.copies},
         found=sources,
         read_as=found.plan.read_as,

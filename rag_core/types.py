@@ -284,6 +284,10 @@ class Viewer:
     unconfirmed: frozenset[int] = frozenset()
     incomplete: bool = False
 
+    def select_readable(self, known: Mapping[int, Channel]) -> dict[int, Channel]:
+        """Those of the known channels, by chat id, that the reader may read."""
+        return {chat_id: channel for chat_id, channel in known.items() if chat_id in self.channels}
+
     def may_miss(self, chat_id: int) -> bool:
         """Whether it is not known now if this reader may read a channel."""
         return chat_id not in self.channels and (self.incomplete or chat_id in self.unconfirmed)

@@ -102,7 +102,7 @@ class ReaderApplication:
             self._count_command(words)
             viewer = await self._build_viewer(words)
             known = await channels.load_channels(self._context.archive)
-            readable = {chat: known[chat] for chat in viewer.channels if chat in known}
+            readable = viewer.select_readable(known)
             found = await describe_channels(readable, self._context.archive)
             await self._recheck(recheck.ShownContent(counted=viewer.channels))
             return present_channels(found)

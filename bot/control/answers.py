@@ -209,7 +209,7 @@ async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
     """Plan a question, search, and rank; nothing is answered. Raises RagError."""
     run, known = Run(rag.budgets, "plan"), await channels.load_channels(rag.archive)
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-    readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+    readable = question.viewer.select_readable(known)
     hits = await search_passages(plan, question, rag, run)
     ranks: dict[str, dict[PostKey, int]] = {"lexical": {}, "dense": {}}
     if hits:
@@ -292,7 +292,7 @@ async def reply_to_talk(asked: Question, archive: Archive) -> AnswerJson | None:
     words = get_translator(talk.lang or asked.lang)
     if talk.kind is TalkKind.ABOUT_CHANNEL:
         known = await channels.load_channels(archive)
-        reply = format_channel_list([known[chat] for chat in known if chat in asked.viewer.channels], words)
+        reply = format_channel_list(asked.viewer.select_readable(known).values(), words)
     else:
         reply = words("smalltalk", kind=str(talk.kind), help="/help" if asked.chat else "citegram --help")
     return describe_answer(Answer((), 0.0, "talk"), {}, asked.lang, reply)

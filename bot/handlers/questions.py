@@ -284,7 +284,7 @@ async def _reply_to_talk(message: Message, talk: Talk, context: AppContext, word
     viewer = await access.build_viewer(context.admins, get_reader(message))
     lang = talk.lang or words.lang
     known = await channels.load_channels(context.archive)
-    reply = render_talk(talk, lang, [known[chat] for chat in viewer.channels if chat in known])
+    reply = render_talk(talk, lang, [*viewer.select_readable(known).values()])
     named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
     content = ShownContent(counted=named)
     if talk.kind in _SUGGESTING_KINDS:

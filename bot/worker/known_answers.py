@@ -59,7 +59,7 @@ async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
     if not sentences or await follows_earlier_question(question, rag):
         return None
     known = await channels.load_channels(rag.archive)
-    titles = {chat: known[chat] for chat in question.viewer.channels if chat in known}
+    titles = question.viewer.select_readable(known)
     answer = Answer(sentences, 1.0, PINNED_RECIPE, trace_id=get_or_make_request_id(), channels=titles)
     await remember_answer(question, answer, rag)
     return answer

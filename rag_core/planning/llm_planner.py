@@ -203,7 +203,7 @@ async def load_known_entities(question: Question, known: Mapping[int, Channel], 
     readable = question.viewer.channels
     authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
     return KnownEntities(
-        {key: channel for key, channel in known.items() if key in readable},
+        question.viewer.select_readable(known),
         authors,
         await detect_channel_languages(rag.archive, readable),
     )

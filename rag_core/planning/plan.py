@@ -54,7 +54,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         return Plan(())
     plain = text.replace("ё", "е").replace("Ё", "Е")
     asked = plain.lower()
-    readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
+    readable = question.viewer.select_readable(known)
     filters = parse_filters(plain, readable)
     period = parse_period(QUOTED.sub(" ", text), question.asked_at)  # a quoted title is no period
     rest = asked

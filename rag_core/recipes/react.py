@@ -140,7 +140,7 @@ class ToolContext:
             end = datetime.combine(until + timedelta(days=1), time(), zone) if until else None
             plan = replace(plan, since=first, until=end, slack=0)
         known, found = await load_channels(self.rag.archive), set[int]()
-        readable = {chat: known[chat] for chat in self.question.viewer.channels if chat in known}
+        readable = self.question.viewer.select_readable(known)
         for name in (name.strip().removeprefix("@").casefold() for name in channels or ()):
             exact = {chat for chat, channel in readable.items() if (channel.username or "").casefold() == name}
             meant = exact or {chat for chat, one in readable.items() if one.title.casefold().startswith(name)}

@@ -174,7 +174,7 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
     folded = fold_case(text)
     unquoted = QUOTED.sub(lambda found: " " * len(found[0]), folded)
     period = parse_period(unquoted, question.asked_at)
-    readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
+    readable = question.viewer.select_readable(known)
     parsed = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
     pieces = [*([(unquoted, period.words)] if period else []), *((folded, words) for words in parsed.words)]
     matches = (re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", low) for low, piece in pieces if piece)
@@ -271,7 +271,7 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         await note_unindexed_posts(question.viewer, rag, run)
         if wanted.words:
             await note_unembedded_posts(question.viewer, rag, run)
-        seen = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+        seen = question.viewer.select_readable(known)
         return SearchListing(wanted, only, spots, entries, len(whole), more, seen, tuple(run.shortfalls))
     finally:
         rag.traced(run)

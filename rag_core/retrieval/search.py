@@ -112,8 +112,7 @@ async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilte
 
 async def find_titled_channel(words: str, viewer: Viewer, rag: Engine) -> int | None:
     """Find the channel whose title has all the words, of those that the viewer may read; None if none or several."""
-    known = await load_channels(rag.archive)
-    readable = {chat: known[chat] for chat in viewer.channels if chat in known}
+    readable = viewer.select_readable(await load_channels(rag.archive))
     found = match_channel_name(fold_case(words), readable)
     return found.pop() if len(found) == 1 else None
 

@@ -352,7 +352,7 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
             claims = await asyncio.to_thread(extract_claims, question.text[:_LONGEST_MESSAGE])
             run.note(claims=len(claims))
         known = await channels.load_channels(rag.archive)
-        readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+        readable = question.viewer.select_readable(known)
         lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
         chosen = claims[: max(1, sum(length <= _MOST_CLAIMED for length in lengths))]
         verdicts = list[Verdict]()

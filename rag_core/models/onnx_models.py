@@ -86,9 +86,13 @@ class PassageSimilarity:
         asked, self._vectors, self._passage = question.vectors, passage.vectors, passage
         self._shares = question.weights / max(1e-9, question.weights.sum())
         self._mean = _normalize(self._shares @ asked)
-        self._cosines = _normalize(asked) @ _normalize(self._vectors).T
+        # an end of a piece may be behind the last token: one column more
+        self._with_end = np.zeros((len(asked), len(self._vectors) + 1), np.float32)
+        self._cosines = self._with_end[:, :-1]
+        self._cosines[:] = _normalize(asked) @ _normalize(self._vectors).T
         whole = self._find_nearest(slice(None))
         self.post, self.strongest = float(self._shares @ whole), float(whole.max(initial=0.0))
+        self._measured = dict[tuple[tuple[int, int], ...], list[PieceSimilarity]]()
 
     def _find_nearest(self, tokens: slice) -> NDArray[np.float32]:
         cosines = self._cosines[:, tokens]
@@ -108,18 +112,25 @@ class PassageSimilarity:
         return _normalize(self._passage.weights[here] @ self._vectors[here])
 
     def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[PieceSimilarity]:
-        """Similarities of the pieces at these offsets; zeros where one has no token, as behind a cut."""
+        """Similarities of the pieces at these offsets, once for each; zeros where one has no token, as behind a cut."""
+        if (measured := self._measured.get(key := tuple(spans))) is None:
+            measured = self._measured[key] = [PieceSimilarity(*row) for row in self._measure(spans).tolist()]
+        return measured
+
+    def _measure(self, spans: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
         bounds = np.searchsorted(self._passage.spans[:, 1], np.array(spans).reshape(-1, 2), side="right")
         measured, full = np.zeros((len(bounds), 3)), bounds[:, 0] < bounds[:, 1]
         if full.any():
             bounds = bounds[full]
-            cosines = np.pad(self._cosines, ((0, 0), (0, 1)))  # an end may be behind the last token
-            nearest = np.maximum.reduceat(cosines, bounds.ravel(), axis=1)[:, ::2]
-            known = np.column_stack((self._vectors * self._passage.weights[:, None], self._passage.priors))
-            sums = np.diff(np.pad(known.cumsum(axis=0, dtype=np.float64), ((1, 0), (0, 0)))[bounds], axis=1)[:, 0]
+            nearest = np.maximum.reduceat(self._with_end, bounds.ravel(), axis=1)[:, ::2]
+            # sums of the weighted vectors and of the priors of the tokens before each place
+            totals: NDArray[Any] = np.zeros((len(self._vectors) + 1, self._vectors.shape[1] + 1))
+            totals[1:, :-1], totals[1:, -1] = self._vectors * self._passage.weights[:, None], self._passage.priors
+            totals.cumsum(axis=0, out=totals)
+            sums = totals[bounds[:, 1]] - totals[bounds[:, 0]]
             means = _normalize(sums[:, :-1]) @ self._mean
             measured[full] = np.column_stack((self._shares @ nearest, means, sums[:, -1] / np.diff(bounds)[:, 0]))
-        return [PieceSimilarity(*row) for row in measured.tolist()]
+        return measured
 
 
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -278,6 +289,8 @@ _QUERY, _PASSAGE = 0, 1
 # Tokens of the last passages, 40 kB each: reading them is two thirds of an answer's time, and questions at one time are
 # often about the same posts. In memory only.
 _TOKEN_CACHE_BYTES = 24_000_000
+_KEPT_QUESTIONS = 16  # outputs of the last ones, 50 kB each of a short one: more than are answered at a time
+TokenOutput = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # of each token, and its offsets in the text
 _SAMPLE_TEXT = "A ferry leaves at half past seven. Паром уходит в половине восьмого."
 
 
@@ -378,7 +391,8 @@ class _EmbeddingNetwork:
         self._folder, self._session, self._thread = folder, session, thread
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
         self._heads = _load_token_heads(row) if row.adapter else np.zeros((2, 2, row.dimension), np.float32)
-        self.make_vector: Callable[[str], NDArray[Any]] | None = None
+        self.make_vector: Callable[[str, int], NDArray[Any]] | None = None
+        self._asked: LRUCache[bytes, TokenOutput] = LRUCache(_KEPT_QUESTIONS)
         self._offline: OfflineModel | None = None
         self._tokenizer: Tokenizer | None = None
 
@@ -391,8 +405,7 @@ class _EmbeddingNetwork:
         if kind == _PASSAGE:
             self.load()  # in the background; of a question it was done
         assert self.make_vector
-        prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
-        vector = np.asarray(self.make_vector(trim_for_tokenizer(prefix + text, self.row.max_tokens)), np.float32)
+        vector = np.asarray(self.make_vector(text, kind), np.float32)
         if len(vector) != self.row.dimension:
             raise self._thread.broken(f"makes vectors of {len(vector)} numbers instead of {self.row.dimension}")
         if not 0 < np.linalg.norm(vector) < math.inf:
@@ -405,14 +418,27 @@ class _EmbeddingNetwork:
 
     def embed_tokens(self, text: str, kind: int) -> TokenVectors:
         """Embed the tokens of a text, centred by its language, in the thread; an offline model with centres only."""
-        assert self._offline is not None  # loaded as the model was opened
         assert self._centres is not None
-        prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
-        output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)])
-        offsets = np.array(encoded.offsets, np.int64)
-        own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
+        output, offsets = self._read(text, kind)
+        own = offsets[:, 1] > 0  # neither the prefix nor the marks of begin and end, which span nothing
         centre = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]
-        return TokenVectors(output[0][own] - centre, offsets[own] - len(prefix), self._heads[kind])
+        return TokenVectors(output[own] - centre, offsets[own], self._heads[kind])
+
+    def _read(self, text: str, kind: int) -> TokenOutput:
+        """Run the offline network on a text, in the thread.
+
+        A question is embedded, and its tokens are compared with posts, at times twice: the last ones are kept.
+        """
+        assert self._offline is not None  # loaded as the model was opened
+        kept = self._asked if kind == _QUERY else {}  # of one thread, as questions are
+        if (read := kept.get(digest := _build_text_digest(text))) is None:
+            prefix = self._get_prefix(kind)
+            output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)])
+            read = kept[digest] = output[0], np.array(encoded.offsets, np.int64) - len(prefix)
+        return read
+
+    def _get_prefix(self, kind: int) -> str:
+        return (self.row.query_prefix, self.row.passage_prefix)[kind]
 
     def has_word(self, word: str) -> bool:
         """Whether the vocabulary holds a word or its stem as one piece; true before the network is loaded."""
@@ -427,12 +453,12 @@ class _EmbeddingNetwork:
             return
         row = self.row
         if isinstance(row.source, PackageSource):
-            self._offline = run = load_offline_model(self._folder, row, self._session)
-            self._tokenizer = run.tokenizer
+            self._offline = load_offline_model(self._folder, row, self._session)
+            self._tokenizer = self._offline.tokenizer
             if row.pooling is Pooling.NONE:
-                self.make_vector = lambda text: run([text])[0][0]
+                self.make_vector = lambda text, kind: self._read(text, kind)[0]
             else:
-                self.make_vector = lambda text: run([text])[0][0].mean(axis=0, dtype=np.float64)
+                self.make_vector = lambda text, kind: self._read(text, kind)[0].mean(axis=0, dtype=np.float64)
             return
         from fastembed import TextEmbedding
         from fastembed.common.model_description import PoolingType
@@ -450,7 +476,11 @@ class _EmbeddingNetwork:
         )
         direction = (self._tokenizer.truncation or {}).get("direction", "right")
         self._tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
-        self.make_vector = lambda text: next(iter(model.embed([text])))
+
+        def embed(text: str, kind: int) -> NDArray[Any]:
+            return next(iter(model.embed([trim_for_tokenizer(self._get_prefix(kind) + text, row.max_tokens)])))
+
+        self.make_vector = embed
 
 
 Scorer = Callable[[str, list[str]], Iterable[float]]

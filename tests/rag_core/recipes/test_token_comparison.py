@@ -94,3 +94,15 @@ async def test_posts_that_were_read_ahead_are_not_read_by_a_question(rag, monkey
     after = await embedder.compare(ASKED.text, ["Another post.", *TEXTS])
     assert read == [ASKED.text]
     assert [one.post for one in after[1:]] == [one.post for one in before]
+
+
+async def test_a_question_is_read_once_whatever_is_compared_with_it(rag, monkeypatch):
+    embedder, text, read = rag.dense.embedder, "How long is the fence by the school?", []
+    network = embedder._networks[0]
+    run = network._offline
+    monkeypatch.setattr(network, "_offline", lambda batch: read.extend(batch) or run(batch))
+    vector = await embedder.query(text)
+    for post in ("A post of its own kind.", "Another of that kind."):
+        await embedder.compare(text, [post])
+    assert [one for one in read if text in one] == [network.row.query_prefix + text]
+    assert (await embedder.query(text) == vector).all()

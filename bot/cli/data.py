@@ -23,7 +23,6 @@ from bot.cli.folder import (
     show_progress_bar,
 )
 from bot.control import hold_folder, hold_folder_or_connect
-from bot.media import load_media_status
 from bot.settings import Settings
 from bot.views.text import dump_json, format_stages, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -77,8 +76,8 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
                 _print_report(report, searched, as_json=args.json)
                 await catch_up_copies(rag)
                 await catch_up_vectors(rag)
-                if not args.json and await load_media_status(rag.archive):
-                    print(*await _describe_media(rag.archive, settings), sep="\n")
+                if not args.json and (lines := await _describe_media(rag.archive, settings, of_none=False)):
+                    print(*lines, sep="\n")
                 if settings.media.files != "off":
                     await read_media_files(rag, settings)
     return 0
@@ -313,17 +312,19 @@ async def _run_media(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _describe_media(archive: Archive, settings: Settings) -> list[str]:
+async def _describe_media(archive: Archive, settings: Settings, *, of_none: bool = True) -> list[str]:
+    """Describe the files of posts; without `of_none` no line says that there are none."""
     from bot.i18n import get_translator
-    from bot.media import describe_media
+    from bot.media import describe_media, load_media_status
 
-    return await describe_media(await load_media_status(archive), archive, settings, get_translator("en"))
+    status = await load_media_status(archive)
+    return await describe_media(status, archive, settings, get_translator("en")) if status or of_none else []
 
 
 async def read_media_files(rag: Engine, settings: Settings) -> None:
     """Read the files that wait, with a progress bar, and index their text; interrupted, the next run goes on."""
     from bot.jobs import open_history_client
-    from bot.media import open_media_reader
+    from bot.media import load_media_status, open_media_reader
     from bot.telegram.files import HistoryFiles
     from ingest.media.reader import ExportFiles, FileSource
 

@@ -757,7 +757,7 @@ answer-not-member = This is for members of this group.
 sources-none = This answer quotes no post: the posts do not say it outright.
 sources-counted = I counted this over all the posts that I read for you.
 remark-sure = My answer stands on these posts. Whether they are right I cannot know.
-remark-unsure = No, I am not quite sure: this is what comes nearest to your question.
+remark-unsure = I am not quite sure: this is what comes nearest to your question.
 remark-changed = Not any more: a post behind my answer was changed, deleted or closed since.
 remark-when = { $count ->
     [1] This answer is from a post of { $date }.

@@ -68,7 +68,7 @@ const WORDS = {
   search: ["Search", "Поиск"],
   send: ["Send", "Отправить"],
   silence: ["The bot did not answer the button.", "Бот не ответил на нажатие."],
-  become: ["Switch to", "Сменить:"],
+  become: ["Switch to", "Перейти:"],
   stop: ["Stop", "Остановить"],
   theme: ["Colours", "Цвета"],
   themeAuto: ["Auto", "Авто"],

@@ -399,7 +399,7 @@ async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brie
     async with live():
         said = (await ask(OTTO, FERRY))["text"]
         assert said.startswith("The answer is probably here, in a post of 12 March 2024:\n\nThe")
-        assert (await say_text(sandbox, OTTO, "really?")).startswith("No, I am not quite sure")
+        assert (await say_text(sandbox, OTTO, "really?")).startswith("I am not quite sure")
         timed = await ask(OTTO, "When did the ferry to Owl Island leave in March 2024?")  # its age is no doubt
         assert timed["text"].startswith("The answer may be here:\n\n12 March 2024: The ferry")
         await sandbox.post(HARBOUR, "The ferry to Owl Island village leaves when the tide is in.")

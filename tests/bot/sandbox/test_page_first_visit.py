@@ -212,6 +212,15 @@ async def test_posts_show_the_time_of_their_channel_whatever_the_browser_has(dem
     await playwright_api.expect(shown).to_have_text(exported["date"][11:16])
 
 
+@pytest.mark.parametrize("user", [1001, 1002, 1003, 1004])
+async def test_who_one_is_and_may_become_is_told_whole(demo, shared_browser, user):
+    path = f"/?user={user}&lang={'en' if user % 2 == 0 else 'ru'}"
+    page = await open_page(demo, shared_browser, size=(920, 860), path=path)  # the list of chats is narrow
+    for part in ("b", "small"):
+        told = page.locator(f"#who {part}")
+        assert await told.evaluate("one => one.scrollWidth <= one.clientWidth"), await told.inner_text()
+
+
 async def test_person_and_language_go_together_and_the_list_is_searched(demo, shared_browser):
     expect = playwright_api.expect
     page = await open_page(demo, shared_browser)

@@ -75,7 +75,7 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
-    question = _read_text(args.question, args)
+    question = _read_text(args.question, args, "what is new?")
     async with _open_answerer(settings) as (answerer, settings, note):
         answer = await answerer.ask(question, trace=args.trace, recipe=args.recipe)
     if answer is None:
@@ -92,7 +92,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
-    text = _read_text(args.text, args)
+    text = _read_text(args.text, args, "the ferry leaves at 7:30")
     async with _open_answerer(settings) as (answerer, settings, note):
         verdicts = await answerer.verify(text, trace=args.trace)
     if verdicts is None:
@@ -120,7 +120,7 @@ async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot |
             yield TerminalAnswerer(rag, settings.bot.zone, settings.bot.admins), settings, note
 
 
-def _read_text(given: list[str], args: argparse.Namespace) -> str:
+def _read_text(given: list[str], args: argparse.Namespace, example: str) -> str:
     """Take the words that were given, or read stdin: for -, and where a program is before the pipe.
 
     Errors are then told in the language of the text (`args.lang`).
@@ -136,7 +136,7 @@ def _read_text(given: list[str], args: argparse.Namespace) -> str:
         if len(text) > _MAX_CHARACTERS:
             raise RagError(_UNREADABLE_TEXT)
     if not text:
-        args.report_wrong_use('there is no text: give one, such as "what is new?", or - to read it from stdin')
+        args.report_wrong_use(f'there is no text: give one, such as "{example}", or - to read it from stdin')
     args.lang = detect_language(text)
     return text
 

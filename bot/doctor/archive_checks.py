@@ -137,7 +137,7 @@ async def check_media(case: CheckContext) -> AsyncIterator[Finding]:
             yield bad(f"files of posts ({kind}): {one.waiting} cannot be read: {_READERS[missing[kind]]}.")
     if kinds := [kind for kind in missing if kind not in status]:
         remedies = "; ".join(dict.fromkeys(_READERS[missing[kind]] for kind in kinds))
-        yield note(f"no post has a {' or a '.join(kinds)}, which could not be read yet: {remedies}")
+        yield note(f"no post has a {' or a '.join(kinds)} so far. To read one that comes: {remedies}")
 
 
 async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:

@@ -47,7 +47,7 @@ const WORDS = {
   legBoth: ["has words of your question, and is like it", "есть слова из вопроса, и похоже на него"],
   legDense: ["found by likeness, may be about something else", "похоже, но может быть о другом"],
   legLexical: ["has words of your question", "есть слова из вопроса"],
-  legNone: ["looked up by date or count", "найдено по дате или подсчётом"],
+  legNone: ["looked up directly, without a search", "найдено напрямую, без поиска"],
   lost: ["No connection. Trying again …", "Нет соединения. Пробуем ещё раз …"],
   message: ["Message", "Сообщение"],
   note: ["Note", "Сноска"],

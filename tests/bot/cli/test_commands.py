@@ -301,9 +301,10 @@ def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked):
         assert said.code == 0
         assert re.search("[а-я]", said.out.splitlines()[0])
     assert asked("ask", stdin=" \n").code == 2
-    for command in ("ask", "verify"):  # empty words are no stdin
+    examples = {"ask": "what is new?", "verify": "the ferry leaves at 7:30"}
+    for command, example in examples.items():  # empty words are no stdin
         empty = asked(command, "", stdin="A zeppelin flies to Bear Mountain.")
-        assert (empty.code, empty.out) == (2, "") and "there is no text: give one" in empty.err
+        assert (empty.code, empty.out) == (2, "") and f'there is no text: give one, such as "{example}"' in empty.err
     assert asked("ask", stdin="why? " * 10_000).is_one_sentence()
     claim = asked("verify", stdin="A zeppelin flies to Bear Mountain.")
     assert (claim.code, claim.out.splitlines()[0]) == (0, "“A zeppelin flies to Bear Mountain.”")

@@ -281,6 +281,7 @@ async def test_pictures_that_wait_for_a_missing_program_are_told_with_the_way_to
     said = await look()
     assert (said.code, said.bad()) == (0, [])
     assert said.has("note no post has a picture or a ")
+    assert said.has("so far. To read one that comes: run ")
     await edited(
         home,
         "INSERT INTO media (chat_id, message_id, kind, file, locator, file_name, size, seconds, date, live) "

@@ -53,7 +53,7 @@ TONGUES = (
     Tongue(
         "en",
         READER_ID,
-        "How much is membership in 2027?",
+        "How much is the upgrade arm?",
         "How many Perseids in four hours?",
         "What was posted in August 2025?",
         "Membership for 2027 is 1,500 ₽ a year. Students pay 900 ₽.",

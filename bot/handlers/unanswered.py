@@ -6,7 +6,6 @@ that posts have too.
 """
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -28,10 +27,10 @@ from bot.views.format import neutralize_links
 from bot.views.keyboards import Press, build_keyboard, get_action, list_buttons, on_press, redraw_message, split_rows
 from bot.views.text import RenderContext, join_lines
 from bot.worker.known_answers import extract_question_terms, hash_question
+from rag_core.conversation.followups import extract_content_words
 from rag_core.engine import Engine
 from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.text.post_text import find_post_links, resolve_post_link
-from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import detect_language, read_word, tokenize
 from rag_core.types import PostKey
 
@@ -79,9 +78,9 @@ def _find_topics(texts: Iterable[str], readable: frozenset[int], rag: Engine) ->
     statistics, topics = rag.lexical.statistics(readable), Counter[str]()
     for text in texts:
         known = []
-        for word in re.findall(r"[^\W\d_]+", text.lower()):
+        for word in extract_content_words(text):
             terms, reading = tokenize(word), read_word(word)[0]
-            if terms and not is_asking_word(word) and all(map(statistics.frequency, terms)):
+            if not word.isdigit() and all(map(statistics.frequency, terms)):
                 russian = detect_language(word) == "ru"
                 rank = russian and reading.part != "NOUN", -max(map(statistics.weight, terms))
                 known.append((rank, reading.lemma if russian else word))

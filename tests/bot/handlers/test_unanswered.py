@@ -38,6 +38,12 @@ async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(s
     assert "Only this bot's admins" in await say_text(sandbox, OTTO, "/unanswered")
 
 
+async def test_a_topic_is_no_word_of_asking(sandbox, ask, live_bot):
+    await sandbox.post(HARBOUR, "The first heron of the year, at last.")
+    await ask(OTTO, "When was the zeppelin of Montevideo first mentioned by a purple heron?")
+    assert "About: heron." in await say_text(sandbox, ADMIN, "/unanswered")
+
+
 async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_post(sandbox, live, ask, home):
     posted = await sandbox.post(HARBOUR, "The new mast of the harbour stands since June.")
     async with live():

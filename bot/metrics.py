@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from aiogram import Bot, exceptions
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
@@ -46,46 +47,43 @@ class Instruments:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        counter, histogram = self._counter, self._histogram
+        counter = partial(Counter, namespace="citegram", registry=self.registry)
+        histogram = partial(Histogram, namespace="citegram", registry=self.registry)
         self.questions = counter(
-            "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
+            "questions", "Questions: answered, refused, trouble, stopped.", ("kind", "recipe", "outcome")
         )
         self.took = histogram(
-            "question_seconds", "From a worker's taking it to its delivery.", _QUESTION_SECONDS, "recipe"
+            "question_seconds", "From a worker's taking it to its delivery.", ("recipe",), buckets=_QUESTION_SECONDS
         )
         self.waited = histogram(
-            "queue_wait_seconds", "From asking to a worker's taking it, in seconds.", _QUESTION_SECONDS
+            "queue_wait_seconds", "From asking to a worker's taking it, in seconds.", buckets=_QUESTION_SECONDS
         )
-        self.steps = histogram("question_steps", "Steps of a recipe that goes by steps.", _COUNTS, "recipe")
-        self.rounds = histogram("question_rounds", "Searches made for one question.", _COUNTS, "recipe")
+        self.steps = histogram("question_steps", "Steps of a recipe that goes by steps.", ("recipe",), buckets=_COUNTS)
+        self.rounds = histogram("question_rounds", "Searches made for one question.", ("recipe",), buckets=_COUNTS)
         self.confidence = histogram(
-            "confidence", "Probability that the best piece of the posts answers, 0 to 1.", _SHARES, "recipe"
+            "confidence", "Probability that the best piece of the posts answers, 0 to 1.", ("recipe",), buckets=_SHARES
         )
         self.coverage = histogram(
-            "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARES, "recipe"
+            "citation_coverage", "Share of an answer's sentences that cite a post.", ("recipe",), buckets=_SHARES
         )
-        self.stage = histogram("stage_seconds", "How long a stage took, failed or not.", _STAGE_SECONDS, "stage")
-        self.failures = counter("stage_failures", "Stages that failed: timeout, stopped, failed.", "stage", "why")
-        self.without = counter("shortfalls", "What answers did without, by stage.", "stage")
-        self.tool = histogram("tool_seconds", "How long a tool took, failed or not.", _STAGE_SECONDS, "tool")
-        self.tools = counter("tool_calls", "Calls of tools: ok, timeout, failed.", "tool", "outcome")
-        self.reflections = counter("reflections", "Drafts that a model judged: ok, failed.", "outcome")
-        self.calls = counter("model_calls", "Generations asked of a language model.", "stage")
-        self.tokens = counter("model_tokens", "Tokens that a model read or wrote.", "stage", "kind")
+        self.stage = histogram(
+            "stage_seconds", "How long a stage took, failed or not.", ("stage",), buckets=_STAGE_SECONDS
+        )
+        self.failures = counter("stage_failures", "Stages that failed: timeout, stopped, failed.", ("stage", "why"))
+        self.without = counter("shortfalls", "What answers did without, by stage.", ("stage",))
+        self.tool = histogram("tool_seconds", "How long a tool took, failed or not.", ("tool",), buckets=_STAGE_SECONDS)
+        self.tools = counter("tool_calls", "Calls of tools: ok, timeout, failed.", ("tool", "outcome"))
+        self.reflections = counter("reflections", "Drafts that a model judged: ok, failed.", ("outcome",))
+        self.calls = counter("model_calls", "Generations asked of a language model.", ("stage",))
+        self.tokens = counter("model_tokens", "Tokens that a model read or wrote.", ("stage", "kind"))
         self.telegram = counter(
-            "telegram_calls", "Tries of Telegram's methods, by what came of them.", "method", "outcome"
+            "telegram_calls", "Tries of Telegram's methods, by what came of them.", ("method", "outcome")
         )
         self.telegram_took = histogram(
-            "telegram_call_seconds", "How long tries took, but for those that wait for updates.", _STAGE_SECONDS
+            "telegram_call_seconds", "How long tries took, but for those that wait for updates.", buckets=_STAGE_SECONDS
         )
-        self.logged = counter("log_records", "Lines of the log: warning, error.", "level")
-        self.scrape_failures = counter("scrape_failures", "Parts that a scrape could not tell.", "part")
-
-    def _counter(self, name: str, description: str, *labels: str) -> Counter:
-        return Counter(f"citegram_{name}", description, labels, registry=self.registry)
-
-    def _histogram(self, name: str, description: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"citegram_{name}", description, labels, registry=self.registry, buckets=buckets)
+        self.logged = counter("log_records", "Lines of the log: warning, error.", ("level",))
+        self.scrape_failures = counter("scrape_failures", "Parts that a scrape could not tell.", ("part",))
 
 
 # The first match counts; network and server errors are TelegramAPIErrors too.

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from bot.cli.folder import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
 from bot.control import AnswerJson, RunningBot, hold_folder_or_connect
 from bot.control.answers import TerminalAnswerer
-from bot.i18n import Translator, get_translator
+from bot.i18n import get_translator
 from bot.settings import Settings
 from bot.stored_answer import record_traces
 from bot.views.text import (
@@ -170,20 +170,16 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
             elif line.startswith("/"):
                 print(words("chat-hint"))
             elif answered and (remark := detect_answer_remark(line)) not in {None, AnswerRemark.MORE}:
-                print(_reply_to_remark(remark, get_translator(detect_language(line)), settings), end="\n\n", flush=True)
+                said, contact = get_translator(detect_language(line)), settings.bot.contact
+                replies = [said("chat-remark")]  # where the sources stand; only the bot does more
+                if remark is AnswerRemark.COMPLAINT:  # how to reach people
+                    replies = [said("complaint"), *([said("complaint-contact", contact=contact)] if contact else [])]
+                print(*replies, sep="\n", end="\n\n", flush=True)
             elif line:
                 text, answered = line[:_MAX_CHARACTERS], True
                 asking = answerer.ask(text, trace=False, recipe=args.recipe, conversation=conversation)
                 await _print_reply(asking, line, settings)
     return 0
-
-
-def _reply_to_remark(remark: AnswerRemark | None, words: Translator, settings: Settings) -> str:
-    """Say where the sources of an answer stand, or, to a complaint, how to reach people; only the bot does more."""
-    if remark is not AnswerRemark.COMPLAINT:
-        return words("chat-remark")
-    contact = settings.bot.contact
-    return "\n".join((words("complaint"), *([words("complaint-contact", contact=contact)] if contact else [])))
 
 
 async def _print_reply(asking: Awaitable[AnswerJson | None], question: str, settings: Settings) -> None:

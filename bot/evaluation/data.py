@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequen
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -309,11 +310,8 @@ class IndexedDataset:
 
     def __init__(self, rag: Engine, dataset: Dataset, viewer: Viewer) -> None:
         self.run: Run | None = None
-        self.rag = replace(rag, traced=self._record_run)
+        self.rag = replace(rag, traced=partial(setattr, self, "run"))
         self.dataset, self.viewer = dataset, viewer
-
-    def _record_run(self, run: Run) -> None:
-        self.run = run
 
     def id_of(self, key: PostKey) -> str:
         """Map a post to its id in the dataset."""

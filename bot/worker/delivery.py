@@ -101,27 +101,24 @@ class AnswerDelivery:
         if address and any(message.message_id for message in self.messages):  # something is shown
             address = replace(address, quiet=True)
         with send_to_asker(address):
-            return await self._send_in_form()
-
-    async def _send_in_form(self) -> list[int]:
-        raw = json.loads(self.whole).get("rich_message") if self.whole else None
-        if not raw:
-            return await self._send_messages()
-        rich = InputRichMessage.model_validate_json(raw)
-        first = self.messages[0]
-        try:
-            return [await self._deliver_message(first, rich)]
-        except session.RICH_REFUSALS as exc:
-            log.warning("question %d: its rich message was refused: %s", self.asked.id, exc)
-        self.messages[0] = first
-        kept = json.loads(self.whole or "{}")
-        del kept["rich_message"]
-        await self.keep(json.dumps(kept, ensure_ascii=False))
-        sent = await self._send_messages()
-        if not self.asked.asker_only:  # what one member cannot be sent says nothing of the group
-            with self.log_archive_errors():
-                await save_rich_chat(self.archive, self.asked.chat_id, rich=False)
-        return sent
+            raw = json.loads(self.whole).get("rich_message") if self.whole else None
+            if not raw:
+                return await self._send_messages()
+            rich = InputRichMessage.model_validate_json(raw)
+            first = self.messages[0]
+            try:
+                return [await self._deliver_message(first, rich)]
+            except session.RICH_REFUSALS as exc:
+                log.warning("question %d: its rich message was refused: %s", self.asked.id, exc)
+            self.messages[0] = first
+            kept = json.loads(self.whole or "{}")
+            del kept["rich_message"]
+            await self.keep(json.dumps(kept, ensure_ascii=False))
+            sent = await self._send_messages()
+            if not self.asked.asker_only:  # what one member cannot be sent says nothing of the group
+                with self.log_archive_errors():
+                    await save_rich_chat(self.archive, self.asked.chat_id, rich=False)
+            return sent
 
     async def _send_messages(self) -> list[int]:
         sent = []

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import chain, zip_longest
+from itertools import accumulate, chain, zip_longest
 
 from bot.question_generation import generate_questions
 from bot.stored_answer import hash_text_version
@@ -30,7 +30,7 @@ from rag_core.storage.questions import fetch_queue_stats
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.types import DIRECT_RECIPE, Answer, Certainty, Post, PostKey, Question, Sentence, Viewer
+from rag_core.types import DIRECT_RECIPE, Answer, Certainty, Post, PostKey, Question, Viewer
 from rag_core.writing.extract import quote_span
 
 PINNED_RECIPE = "pinned"
@@ -55,7 +55,12 @@ async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
         rag.archive, hash_question(question.text, rag.archive), question.viewer.channels
     )
     post = (await visible_posts.fetch_posts(rag.archive, [pinned])).get(pinned) if pinned else None
-    sentences = _quote_beginning(post) if post else ()
+    if post is None:
+        return None
+    spans = [first for one in split_sentences(post.text) for first in split_long_span(post.text, one)[:1]]
+    lengths = accumulate(end - start for start, end in spans)
+    beginning = [span for span, length in zip(spans, lengths, strict=True) if length <= _MAX_PIN_LENGTH]
+    sentences = tuple(quote_span(post, span) for span in beginning)
     if not sentences or await follows_earlier_question(question, rag):
         return None
     known = await channels.load_channels(rag.archive)
@@ -63,18 +68,6 @@ async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
     answer = Answer(sentences, 1.0, PINNED_RECIPE, trace_id=get_or_make_request_id(), channels=titles)
     await remember_answer(question, answer, rag)
     return answer
-
-
-def _quote_beginning(post: Post) -> tuple[Sentence, ...]:
-    quoted: list[Sentence] = []
-    length = 0
-    for span in split_sentences(post.text):
-        for start, end in split_long_span(post.text, span)[:1]:
-            length += end - start
-            if length > _MAX_PIN_LENGTH:
-                return tuple(quoted)
-            quoted.append(quote_span(post, (start, end)))
-    return tuple(quoted)
 
 
 _MAX_READERS = 1000  # whose questions of the last talk are remembered: each is offered once

@@ -129,7 +129,7 @@ def _read_pdf_text(page: Any) -> list[str]:
     """
     lines: list[str] = []
     table: list[Box] = []
-    for block in _join_blocks(_join_segments(_list_pdf_words(page))):
+    for block in _join_blocks(_list_pdf_words(page)):
         if len(block) >= 4 and sum(line.text.count(" ") + 1 for line in block) >= 4 * len(block):
             lines += arrange_lines(table, _CELL_GAP)
             table = []
@@ -168,7 +168,8 @@ def _list_pdf_words(page: Any) -> list[Box]:
     return boxes
 
 
-def _join_segments(words: list[Box]) -> list[Box]:
+def _join_blocks(words: list[Box]) -> list[list[Box]]:
+    """Join the words of a line to segments, and group segments of which each follows right below the one before."""
     segments = words[:1]
     for word in words[1:]:
         last = segments[-1]
@@ -177,11 +178,6 @@ def _join_segments(words: list[Box]) -> list[Box]:
             segments[-1] = join_boxes(last, word)
         else:
             segments.append(word)
-    return segments
-
-
-def _join_blocks(segments: list[Box]) -> list[list[Box]]:
-    """Group segments of which each follows right below the one before."""
     blocks = [[segment] for segment in segments[:1]]
     for segment in segments[1:]:
         last = blocks[-1][-1]

@@ -49,7 +49,26 @@ def arrange_lines(boxes: Sequence[Box], cell_gap: float) -> list[str]:
 
     `cell_gap` is the least gap between two cells of a row, in heights of a line.
     """
-    rows = [_join_words(row, cell_gap) for row in _group_rows(boxes)]
+    rows: list[Row] = []
+    for box in sorted(boxes, key=lambda box: box.top + box.height / 2):
+        for row in reversed(rows[-3:]):  # at its height for most of the smaller one: a cell may have several lines
+            lowest = min(row, key=lambda other: other.height)
+            overlap = min(box.bottom, lowest.bottom) - max(box.top, lowest.top)
+            if overlap > 0.65 * min(box.height, lowest.height):
+                row.append(box)
+                break
+        else:
+            rows.append([box])
+    for row in rows:  # its words become cells
+        row.sort(key=lambda box: box.left)
+        gap = cell_gap * min(median(box.height for box in row), 2 * min(box.height for box in row))
+        cells = row[:1]
+        for box in row[1:]:
+            if box.left - cells[-1].right < gap:
+                cells[-1] = join_boxes(cells[-1], box)
+            else:
+                cells.append(box)
+        row[:] = cells
     return _repeat_headings([line for table in _split_columns(rows) for line in _format_table(table)])
 
 
@@ -71,33 +90,6 @@ def label_rows(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 def _label_cells(header: Sequence[str], cells: Sequence[str]) -> str:
     return ", ".join(f"{name}: {cell}" if name else cell for name, cell in zip(header, cells, strict=True) if cell)
-
-
-def _group_rows(boxes: Sequence[Box]) -> list[Row]:
-    """Group boxes that are at the same height for most of the smaller one: a cell may have several lines."""
-    rows: list[Row] = []
-    for box in sorted(boxes, key=lambda box: box.top + box.height / 2):
-        for row in reversed(rows[-3:]):
-            lowest = min(row, key=lambda other: other.height)
-            overlap = min(box.bottom, lowest.bottom) - max(box.top, lowest.top)
-            if overlap > 0.65 * min(box.height, lowest.height):
-                row.append(box)
-                break
-        else:
-            rows.append([box])
-    return [sorted(row, key=lambda box: box.left) for row in rows]
-
-
-def _join_words(row: Row, cell_gap: float) -> Row:
-    height = min(median(box.height for box in row), 2 * min(box.height for box in row))
-    cells = row[:1]
-    for box in row[1:]:
-        last = cells[-1]
-        if box.left - last.right < cell_gap * height:
-            cells[-1] = join_boxes(last, box)
-        else:
-            cells.append(box)
-    return cells
 
 
 def _split_columns(rows: list[Row]) -> list[list[Row]]:

@@ -26,18 +26,6 @@ _CANDIDATE = re.compile(rf"(?<!\w)(?:(?:\d{{1,4}}|{MONTH_SHORT})(?:st|nd|rd|th)?
 _CANDIDATE_PARTS = [re.compile(part) for part in (r"(?<!\d)(?:19|20)\d\d(?!\d)", MONTH_SHORT, r"(?<!\d)\d\d?(?!\d)")]
 
 
-def _parse_unusual_date(text: str, today: date) -> tuple[DateRange, str] | None:
-    """Parse a date with its month in words and a four-digit year, in any order; also returns its words."""
-    words = (match[0] for match in _CANDIDATE.finditer(text) if all(part.search(match[0]) for part in _CANDIDATE_PARTS))
-    for candidate in islice(words, _MAX_CANDIDATES):
-        import dateparser
-
-        settings = {"STRICT_PARSING": True, "RELATIVE_BASE": datetime.combine(today, time())}
-        if parsed := dateparser.parse(candidate.strip(), languages=["en", "ru"], settings=settings):
-            return build_day_range(parsed.date()), candidate.strip()
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Period:
     """Period of whole days in the asker's time zone, `until` exclusive, None an open end; `words` are its text.
@@ -107,10 +95,16 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
     low = text.lower().replace("ё", "е")
     today = now.date()
     dates = list(find_dates(low))
-    if all(point.fields and point.fields[2] is None for point in dates) and (
-        unusual := _parse_unusual_date(low, today)
-    ):
-        return Period(_to_midnight(unusual[0].since, now), _to_midnight(unusual[0].until, now), unusual[1])
+    if all(point.fields and point.fields[2] is None for point in dates):
+        # a date with its month in words and a four-digit year, in any order
+        found = (match[0] for match in _CANDIDATE.finditer(low) if all(p.search(match[0]) for p in _CANDIDATE_PARTS))
+        for words in islice(found, _MAX_CANDIDATES):
+            import dateparser
+
+            settings = {"STRICT_PARSING": True, "RELATIVE_BASE": datetime.combine(today, time())}
+            if parsed := dateparser.parse(words.strip(), languages=["en", "ru"], settings=settings):
+                day = build_day_range(parsed.date())
+                return Period(_to_midnight(day.since, now), _to_midnight(day.until, now), words.strip())
     spans = [_read_range(low, one, other, today) for one, other in pairwise(dates)]
     past_only = not _FUTURE.search(low)
     spans += [_read_single_date(low, point, today) for point in dates if past_only or not point.recurrence]

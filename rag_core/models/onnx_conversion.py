@@ -222,7 +222,12 @@ class _BertGraph:
     def _linear(self, x: str, name: str) -> str:
         g, weight = self.graph, self._weights[name + ".weight"].astype(np.float32).T
         scale = _scale_columns(weight)
-        whole, per_token = self._as_whole(x)
+        if x not in self._rounded:  # to 8 bits around 128, by a scale for each token; query, key and value share them
+            top = g.op("Max", g.op("ReduceMax", g.op("Abs", x), g.ints(-1), keepdims=1), g.number(1e-8))
+            step = g.op("Mul", top, g.number(1 / _MAX_ACTIVATION))
+            near = g.op("Add", g.op("Round", g.op("Div", x, step)), g.number(_ZERO_POINT))
+            self._rounded[x] = g.op("Cast", near, to=UINT8), step
+        whole, per_token = self._rounded[x]
         made = g.op(
             "MatMulInteger",
             whole,
@@ -232,16 +237,6 @@ class _BertGraph:
         made = g.op("Mul", g.op("Cast", made, to=FLOAT), per_token)
         made = g.op("Mul", made, g.constant(name + ".scale", scale))
         return g.op("Add", made, self._tensor(name + ".bias"))
-
-    def _as_whole(self, x: str) -> tuple[str, str]:
-        """Round x to 8 bits around 128, with a scale for each token; query, key and value share them."""
-        if x not in self._rounded:
-            g = self.graph
-            top = g.op("Max", g.op("ReduceMax", g.op("Abs", x), g.ints(-1), keepdims=1), g.number(1e-8))
-            scale = g.op("Mul", top, g.number(1 / _MAX_ACTIVATION))
-            near = g.op("Add", g.op("Round", g.op("Div", x, scale)), g.number(_ZERO_POINT))
-            self._rounded[x] = g.op("Cast", near, to=UINT8), scale
-        return self._rounded[x]
 
     def _norm(self, x: str, name: str) -> str:
         weight, bias = self._tensor(name + ".weight"), self._tensor(name + ".bias")

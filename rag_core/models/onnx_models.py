@@ -205,13 +205,6 @@ def _adapt_model(folder: Path, row: ModelSpec) -> str | bytes:
     return str(made)
 
 
-def _load_token_heads(row: ModelSpec) -> NDArray[np.float32]:
-    """Heads of the tokens of questions and of passages, trained with the adapter: shape (2, 2, dimension)."""
-    with np.load(Path(__file__).with_name(row.adapter)) as adapter:
-        heads: NDArray[np.float32] = adapter["token_heads"]
-    return heads
-
-
 def _load_with_fastembed(
     kind: Any, name: str, folder: Path, row: ModelSpec, session: dict[str, Any], **about: Any
 ) -> tuple[Any, Tokenizer]:
@@ -390,7 +383,11 @@ class _EmbeddingNetwork:
         self.row, self.block = row, block
         self._folder, self._session, self._thread = folder, session, thread
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
-        self._heads = _load_token_heads(row) if row.adapter else np.zeros((2, 2, row.dimension), np.float32)
+        # of the tokens of questions and of passages, trained with the adapter
+        self._heads: NDArray[np.float32] = np.zeros((2, 2, row.dimension), np.float32)
+        if row.adapter:
+            with np.load(Path(__file__).with_name(row.adapter)) as adapter:
+                self._heads = adapter["token_heads"]
         self.make_vector: Callable[[str, int], NDArray[Any]] | None = None
         self._asked: LRUCache[bytes, TokenOutput] = LRUCache(_KEPT_QUESTIONS)
         self._offline: OfflineModel | None = None

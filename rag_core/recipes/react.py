@@ -356,8 +356,13 @@ def build_calculation_sentence(context: ToolContext) -> Sentence | None:
     expression, result = context.reckoned[-1]
     asked, cited = _list_numbers(context.question.text), dict[Citation, None]()
     for number in sorted(extract_figures(expression)):
-        citation = next((c for hit in context.found if (c := _cite_number(number, hit.passage))), None)
-        if citation is not None:
+        quotes = (
+            hit.passage.cite(span)
+            for hit in context.found
+            for span in split_sentences(hit.passage.text)
+            if span[1] - span[0] <= _MAX_SENTENCE_LENGTH and number in _list_numbers(hit.passage.text[slice(*span)])
+        )
+        if citation := next(quotes, None):
             cited[citation] = None
         elif number not in asked:
             return None
@@ -372,14 +377,6 @@ def _list_numbers(text: str) -> frozenset[str]:
     figures = extract_figures(text)
     dates = (figure.replace(":", ".").split(".") for figure in figures if ":" in figure or figure.count(".") > 1)
     return figures | {part.lstrip("0") or "0" for parts in dates for part in parts}
-
-
-def _cite_number(number: str, passage: Passage) -> Citation | None:
-    for span in split_sentences(passage.text):
-        quote = passage.text[slice(*span)]
-        if number in _list_numbers(quote) and len(quote) <= _MAX_SENTENCE_LENGTH:
-            return passage.cite(span)
-    return None
 
 
 ANSWER = "answer"

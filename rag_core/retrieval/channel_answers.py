@@ -179,16 +179,16 @@ _DENIED = re.compile(r"(?<!\w)(?:не|not)\W{1,3}\Z", re.IGNORECASE)
 @lru_cache(maxsize=64)
 def compile_name(name: str) -> re.Pattern[str]:
     """Compile a pattern of a name in all its forms, a surname and quotes about it included."""
-    words = fold_case(name).split()
-    forms = r"\W{1,3}".join(re.escape(word) if word.isascii() else _match_russian_forms(word) for word in words)
-    return re.compile(rf"(?<!\w)[«\"“„]?{forms}(?: (?-i:[A-ZА-ЯЁ])\w{{1,30}})?[»\"”]?(?!\w)", re.IGNORECASE)
-
-
-def _match_russian_forms(word: str) -> str:
-    """Pattern of the forms of a Russian word: what it shares with its stem, and an ending."""
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, stem(word), strict=False)))
-    kept = word[:shared] if shared >= _MIN_PREFIX else word
-    return rf"{re.escape(kept)}\w{{0,4}}"
+    forms = []
+    for word in fold_case(name).split():
+        kept, ending = word, ""
+        if not word.isascii():  # of a Russian word what it shares with its stem, and an ending
+            pairs = takewhile(lambda pair: pair[0] == pair[1], zip(word, stem(word), strict=False))
+            shared = sum(1 for _ in pairs)
+            kept, ending = (word[:shared] if shared >= _MIN_PREFIX else word), r"\w{0,4}"
+        forms.append(re.escape(kept) + ending)
+    joined = r"\W{1,3}".join(forms)
+    return re.compile(rf"(?<!\w)[«\"“„]?{joined}(?: (?-i:[A-ZА-ЯЁ])\w{{1,30}})?[»\"”]?(?!\w)", re.IGNORECASE)
 
 
 def read_definition(sentence: str, name: str) -> Definition:

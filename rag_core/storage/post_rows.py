@@ -273,7 +273,10 @@ class PostMerger:
             return PostTally(new=1)
         if state.deleted_how == "admin" and arrived <= state.order:
             return PostTally(unchanged=1)
-        kept = int(_lacks_known_text(state, post, arrived))
+        kept = False  # its known text, unless it is a live edit of a file that took the caption away
+        if state.post.text.strip() and not post.text.strip():
+            live_edit = update_id > 0 and post.edited is not None and arrived > state.order
+            kept = not (live_edit and post.media and post.media.kind in _CAPTIONED_KINDS)
         if kept:
             post = replace(post, text=state.post.text, entities=state.post.entities, links=state.post.links)
         replaced = self._merge(state, post, arrived)
@@ -282,7 +285,7 @@ class PostMerger:
         if state.deleted_how:
             state.deleted_how, state.needs_reindex = None, True
             return PostTally(new=1)
-        return PostTally(edited=1) if replaced else PostTally(unchanged=1, kept=kept)
+        return PostTally(edited=1) if replaced else PostTally(unchanged=1, kept=int(kept))
 
     def _merge(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
         stored = state.post
@@ -340,14 +343,6 @@ class PostMerger:
             if state.needs_reindex or state.needs_write:
                 rows.append((*encode_post(state.post), state.seq, *state.order, hash_post_text(state.post.text)))
         return seq, rows
-
-
-def _lacks_known_text(state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
-    """Whether a post arrives without its known text, and is no live edit of a file that took the caption away."""
-    if post.text.strip() or not state.post.text.strip():
-        return False
-    live_edit = arrived[1] > 0 and post.edited is not None and arrived > state.order
-    return not (live_edit and post.media and post.media.kind in _CAPTIONED_KINDS)
 
 
 def _is_beginning(short: str, long: str) -> bool:

@@ -163,10 +163,6 @@ class Vocabulary(tuple[Word, ...]):
     def _found(self) -> dict[tuple[str, str], tuple[float, Word | None]]:
         return {}
 
-    @cached_property
-    def _look_up(self) -> Callable[[Iterable[Key]], list[Word]]:
-        return index_words(self, lambda word: _make_keys(word.low, word.stem, sought=False), _MOST_COMPARED)
-
     def nearest(self, word: Word) -> tuple[float, Word | None]:
         """Find the most similar word and its similarity, 0..1; of equal ones the first."""
         key = word.low, word.stem
@@ -182,9 +178,11 @@ class Vocabulary(tuple[Word, ...]):
         """Check whether the word is among these: in any form, or by a synonym."""
         return self.nearest(word)[0] >= SAME_WORD
 
-    def candidates(self, word: Word) -> list[Word]:
-        """Words that may be similar to this one, each once, in order."""
-        return self._look_up(_make_keys(word.low, word.stem, sought=True))
+    @cached_property
+    def candidates(self) -> Callable[[Word], list[Word]]:
+        """Look up the words that may be similar to one, each once, in order."""
+        look_up = index_words(self, lambda word: _make_keys(word.low, word.stem, sought=False), _MOST_COMPARED)
+        return lambda word: look_up(_make_keys(word.low, word.stem, sought=True))
 
 
 def index_words(

@@ -51,7 +51,6 @@ from rag_core.types import (
     Passage,
     PassageRef,
     Plan,
-    Post,
     PostKey,
     Question,
     Sentence,
@@ -323,17 +322,6 @@ def _widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
 _MIN_POST_WORDS = 5  # words: a shorter text may stand in many posts
 
 
-async def _find_same_post(question: Question, verdicts: Sequence[Verdict], rag: Engine) -> Post | None:
-    """Find the post whose whole text the question is, the original of its copies; None for a text of few words."""
-    text_key = build_text_key(question.text)
-    if len(text_key.split()) < _MIN_POST_WORDS:
-        return None
-    stored = await fetch_posts(rag.archive, {key for verdict in verdicts for key in verdict.assessed})
-    readable = (post for post in stored.values() if post.key.chat_id in question.viewer.channels)
-    same = [post for post in readable if build_text_key(post.text) == text_key]
-    return order_copies(same)[0] if same else None
-
-
 # A long post has a dozen claims; nobody reads more verdicts than this, and each needs a search of its own.
 MAX_CHECKED_CLAIMS = 8
 # Characters of all claims checked together, as many as a question may have; and of a message, as many as a post has.
@@ -359,7 +347,12 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
         for claim in chosen:
             asked = replace(question, text=claim.text, lang=claim.lang)
             verdicts.append(await verify_claim(claim, asked, plan_claim_search(asked), readable, rag, run))
-        same = await _find_same_post(question, verdicts, rag)
+        same, text_key = None, build_text_key(question.text)
+        if len(text_key.split()) >= _MIN_POST_WORDS:  # it may be a whole post: then the original of its copies
+            stored = await fetch_posts(rag.archive, {key for verdict in verdicts for key in verdict.assessed})
+            own = [post for post in stored.values() if post.key.chat_id in question.viewer.channels]
+            whole = [post for post in own if build_text_key(post.text) == text_key]
+            same = order_copies(whole)[0] if whole else None
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await note_unindexed_posts(question.viewer, rag, run)
             await note_unembedded_posts(question.viewer, rag, run)

@@ -30,7 +30,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "demo": Command(
         "demo", "try everything on this machine: no token, no network",
-        ("demo", 'demo --once "How much is membership?"'),
+        ("demo", 'demo --once "How much is the upgrade arm?"'),
     ),
     "init": Command(
         "run", "put your bot's token into .env, and check it",

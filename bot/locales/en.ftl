@@ -803,7 +803,7 @@ privacy-questions = { $days ->
 }
 privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions. Admins see how many votes there are, not whose
     • the settings of this chat, such as its time zone: until they are changed
-privacy-alone = • what only you see in a group: like your other questions. If a post behind it changes I correct it where Telegram lets me; the message itself goes when Telegram drops it, not with /forget
+privacy-alone = • what only you see in a group: like your other questions. If a post behind it changes, I correct it where Telegram lets me; the message itself goes when Telegram drops it, not with /forget
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
 privacy-watches = • what you asked me to look out for, until you stop it, and for 30 days the numbers of the posts that I told you of
 privacy-memberships = • which of my channels and groups you are in: until you leave them, or as long as your questions

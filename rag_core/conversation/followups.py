@@ -320,7 +320,9 @@ def _replace_pronoun(
     elif word in {"that", "this"} or re.match("[а-я]", word):
         return Rewriting(_append_aside(f"{before.rstrip()}{after}", subject))
     elif not pronoun["person"] and (thing := _ENGLISH_THING.match(low)):
-        antecedent = question[thing.start("thing") :]
+        antecedent, asks = question[thing.start("thing") :], QUESTION_WORD_PATTERN.match(low)
+        # "last bus from the hill", "is the pool open": the thing is another one, or has words besides
+        spoken = spoken and asks is not None and asks[0] not in {"is", "are", "was", "were"}
     else:
         # "who is in charge there": a name in its place lacks a preposition
         spoken = word != "there" and subject in [name.text for name in find_question_names(f", {subject}")]

@@ -131,7 +131,8 @@ def test_whatever_is_said_a_question_comes_out(text, before, names):
      ("Кто такой Рыжик?", "где он живёт?", True), ("Расскажи о мостике", "почему он горбатый?", False),
      ("Is Owl Hill being sold?", "more", False), ("Что с ёлкой во дворе?", "подробнее", False),
      ("When is the next night?", "and if it rains?", False), ("How do I get to the hill?", "who runs it?", True),
-     ("How do I get to the hill?", "who is in charge there?", False),
+     ("How do I get to the hill?", "who is in charge there?", False), ("Is the pool open?", "how much is it?", False),
+     ("last bus down from the hill", "how often does it go?", False),
      ("Where is Zaslonka?", "who works there?", False)],
 )  # fmt: skip
 def test_only_a_sentence_that_a_person_would_say_is_shown(before, text, spoken):

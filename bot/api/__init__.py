@@ -1,6 +1,6 @@
 """Answers for other programs: what MCP tools and POST /ask return, as JSON. Dates are ISO texts in UTC.
 
-`Application` is asked by the owner on this machine (bot/cli/mcp.py), or by a reader with a token (reader.py).
+`Application` is asked by the owner on this machine (bot/cli/mcp.py), or by a reader with a token (http_server.py).
 """
 
 from collections.abc import Mapping

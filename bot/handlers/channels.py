@@ -31,6 +31,7 @@ from bot.i18n import Translator, get_translator
 from bot.jobs import HistoryService
 from bot.middlewares import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.telegram.recheck import ShownContent, View
+from bot.telegram.session import respond
 from bot.views import channel_card, keyboards
 from bot.views.answer import format_channel_title, link_channel_title
 from bot.views.format import neutralize_links
@@ -347,7 +348,8 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     else:
         said = await change(lambda sets: _add_set(given, sets, readable, words))
         text = said or how
-    await View(text, ShownContent(counted=frozenset(readable))).send(message.reply, reader, context.admins)
+    content = ShownContent(counted=frozenset(readable))
+    await View(text, content).send(partial(respond, message), reader, context.admins)
 
 
 def _add_set(

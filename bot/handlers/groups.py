@@ -20,7 +20,7 @@ from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_trans
 from bot.middlewares import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, TO_ASKER, ChatCommand, is_blocked_question
 from bot.settings import find_time_zone
 from bot.telegram.recheck import View
-from bot.telegram.session import publish_group_menu
+from bot.telegram.session import publish_group_menu, respond
 from bot.views import keyboards
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token, make_row
@@ -52,7 +52,7 @@ async def _on_settings(message: Message, command: CommandObject, context: AppCon
     await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("group-admins-only"))
     typed = (command.args or "").strip()
     if typed and find_time_zone(typed) is None:
-        await message.reply(**words.rich("zone-unknown", example=Code(_EXAMPLE)).as_kwargs())
+        await respond(message, **words.rich("zone-unknown", example=Code(_EXAMPLE)).as_kwargs())
     elif typed or message.chat.type == "private":
         if typed:
             await readers.save_chat_zone(context.archive, message.chat.id, typed)

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import tzinfo
+from functools import partial
 
 from aiogram import Router
 from aiogram.filters import CommandObject
@@ -232,4 +233,4 @@ async def _on_about(message: Message, command: CommandObject, context: AppContex
     viewer = Viewer(reader.user_id, frozenset(readable))
     zone = await context.load_zone(message.chat.id)
     view = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
-    await view.send(message.reply, reader, context.admins)
+    await view.send(partial(respond, message), reader, context.admins)

@@ -46,7 +46,18 @@ async def test_an_answer_is_typed_first_and_is_no_reply(sandbox, live):
 async def test_a_command_in_private_is_not_quoted_back_and_one_in_a_group_is(sandbox, live, home):
     await bind(home, HARBOUR)
     async with live():
-        for command in ("/new", "/stop", "/why", "/forget", "/search", "/nonsense", "/stats"):
+        more = (
+            "/about",
+            "/about @harbour_news",
+            "/sets",
+            "/settings Mars",
+            "/watches",
+            "/digest",
+            "/mode",
+            "/link",
+            "/sources",
+        )
+        for command in ("/new", "/stop", "/why", "/forget", "/search", "/nonsense", "/stats", *more):
             assert "reply_to_message" not in await say(sandbox, OTTO, command), command
         assert "reply_to_message" in await say(sandbox, OTTO, "/new@citegram_bot", GROUP)
 

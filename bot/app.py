@@ -14,6 +14,7 @@ from typing import Any
 
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
+from aiogram.dispatcher.event.handler import FilterObject
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotFound, TelegramUnauthorizedError
 from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError, validate_token
@@ -108,7 +109,21 @@ def build_dispatcher(context: AppContext, once: middlewares.DeduplicationMiddlew
     for module in _HANDLERS:  # copied: a router belongs to one dispatcher, and a process may run several bots
         for name, observer in module.router.observers.items():
             dispatcher.observers[name].handlers += observer.handlers
+            for handler in observer.handlers:
+                for one in handler.filters or ():
+                    _call_without_thread(one)
     return dispatcher
+
+
+def _call_without_thread(one: FilterObject) -> None:
+    """Call a filter where it is awaited: aiogram would start a thread to look at one field, 17 times for a question."""
+    if not one.awaitable:
+        compute = one.callback
+
+        async def call(*args: object, **kwargs: object) -> object:
+            return compute(*args, **kwargs)
+
+        one.callback, one.awaitable = call, True
 
 
 async def _replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, inbox: InboxMiddleware) -> None:

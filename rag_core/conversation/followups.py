@@ -33,7 +33,6 @@ from rag_core.run import Run, Stage
 from rag_core.storage.readers import (
     ConversationKey,
     ConversationTurn,
-    expire_turns,
     forget_turns,
     list_recent_turns,
     load_choices,
@@ -546,11 +545,11 @@ async def remember_answer(question: Question, answer: Answer, rag: Engine) -> No
     """Store an answered standalone question as a turn, and delete expired turns. Raises ArchiveUnavailable."""
     if not await is_memory_enabled(question.chat, rag):
         return
-    archive, at = rag.archive, question.asked_at
+    at = question.asked_at
     names = (name.text[:_MAX_NAME_LENGTH] for s in answer.sentences for name in find_question_names(s.text))
     turn = ConversationTurn(question.text[:_MAX_STORED_LENGTH], tuple(dict.fromkeys(names))[:_MAX_NAMES])
-    await expire_turns(archive, at - timedelta(minutes=rag.settings.memory.minutes))
-    await remember_turn(archive, identify_conversation(question), turn, at, _MAX_TURNS)
+    expired = at - timedelta(minutes=rag.settings.memory.minutes)
+    await remember_turn(rag.archive, identify_conversation(question), turn, at, _MAX_TURNS, expired)
 
 
 async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:

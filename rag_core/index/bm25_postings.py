@@ -415,7 +415,8 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
 
     def _find(self, word: str, size: int) -> tuple[DocIdArray, CountArray]:
         """Documents below `size` with a term, ascending, and its frequency in each."""
-        term = self.vocabulary.get(word, -1)
+        if (term := self.vocabulary.get(word)) is None:
+            return _NO_DOC_IDS, _NO_COUNTS
         pieces = []
         for one in self.segments:
             at = int(one.terms.searchsorted(np.int32(term)))  # the same type, or numpy converts the whole array

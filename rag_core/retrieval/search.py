@@ -509,13 +509,24 @@ def _select_diverse(
     exempt, rest = firsts[:protected], firsts[protected:]
     ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
     alike: NDArray[np.floating[Any]] | None = None
-    if any(place not in stored for place, _ in rest):  # the Jaccard similarity of each pair of texts, 0..1
-        sets = [frozenset(text_keys[place].split()) for place, _ in rest]
-        alike = np.array([[len(a & b) / max(1, len(a | b)) for b in sets] for a in sets])
+    if any(place not in stored for place, _ in rest):
+        alike = _measure_overlap([frozenset(text_keys[place].split()) for place, _ in rest])
     chosen = select_by_mmr(ranked, stored, rag.keep - len(exempt), rag.settings.retrieval.diversity, alike)
     kept = {place for place, _ in (*exempt, *chosen)}
     selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
     return [pair for pair in fused if pair[0] in selected]
+
+
+def _measure_overlap(sets: Sequence[frozenset[str]]) -> NDArray[np.floating[Any]]:
+    """Jaccard similarity of each pair of sets of words: shape (sets, sets)."""
+    numbers = {word: n for n, word in enumerate(frozenset().union(*sets))}
+    holds = np.zeros((len(sets), len(numbers)), np.float32)
+    for row, words in zip(holds, sets, strict=True):
+        row[[numbers[word] for word in words]] = 1
+    shared = (holds @ holds.T).astype(np.float64)
+    sizes = shared.diagonal()
+    overlap: NDArray[np.float64] = shared / np.maximum(1, sizes[:, None] + sizes - shared)
+    return overlap
 
 
 # Posts to embed that are worth telling: fewer are new ones, which wait for seconds.

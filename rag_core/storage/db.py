@@ -135,9 +135,16 @@ class Archive:
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run one write transaction in the writer's thread: all or nothing, also if the caller is cancelled."""
-        async with self.writing() as connection:
-            result: T = await connection._execute(work, connection._conn)  # type: ignore[no-untyped-call]
-            return result
+
+        def begin_and_work(connection: sqlite3.Connection) -> T:
+            connection.execute("BEGIN IMMEDIATE")
+            return work(connection)
+
+        async with self._turn:
+            with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
+                async with _commit_or_roll_back(self._writer):
+                    result: T = await self._writer._execute(begin_and_work, self._writer._conn)  # type: ignore[no-untyped-call]
+                return result
 
     async def execute(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one statement in a transaction of its own; returns the number of changed rows."""
@@ -188,8 +195,14 @@ def needs_migration(folder: Path) -> bool:
 
 @asynccontextmanager
 async def _run_transaction(connection: aiosqlite.Connection) -> AsyncIterator[None]:
-    try:
+    async with _commit_or_roll_back(connection):
         await connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@asynccontextmanager
+async def _commit_or_roll_back(connection: aiosqlite.Connection) -> AsyncIterator[None]:
+    try:
         yield
         await connection.commit()
     except BaseException:

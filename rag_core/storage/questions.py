@@ -199,8 +199,9 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
     """
     now = get_unix_time()
     state, finished_at = ("failed", now) if asked.mode == PROGRAM_MODE else ("queued", None)
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
+
+    def queue(connection: sqlite3.Connection) -> int | None:
+        cursor = connection.execute(
             "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, "
             "text, lang, asked_at, queued_at, private, mode, kind, asker_only, ephemeral_id, state, finished_at, "
             "handle, turn) "
@@ -210,6 +211,8 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
             encode_row(asked) | {"queued_at": now, "state": state, "finished_at": finished_at},
         )
         return cursor.lastrowid if cursor.rowcount == 1 else None
+
+    return await archive.write(queue)
 
 
 async def take_next_question(archive: Archive) -> QuestionRow | None:
@@ -445,14 +448,17 @@ async def save_delivery(
     archive: Archive, question_id: int, messages: Sequence[DeliveryMessage], answer: str | None
 ) -> None:
     """Save the messages of an answer and its JSON text in place of those before; nothing if the question was erased."""
-    async with archive.writing() as connection:
-        await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
-        await connection.execute("UPDATE questions SET answer = ? WHERE id = ?", (answer, question_id))
-        await connection.executemany(
+
+    def save(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
+        connection.execute("UPDATE questions SET answer = ? WHERE id = ?", (answer, question_id))
+        connection.executemany(
             "INSERT INTO deliveries (question_id, page, text, entities, markup, tried, message_id, sent) "
             "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM questions WHERE id = ?",
             [(p.page, p.text, p.entities, p.markup, p.tried, p.message_id, p.sent, question_id) for p in messages],
         )
+
+    await archive.write(save)
 
 
 async def load_delivery(archive: Archive, question_id: int) -> tuple[list[DeliveryMessage], str | None]:

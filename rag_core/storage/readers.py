@@ -274,21 +274,28 @@ class ConversationTurn:
     asked_at: datetime | None = None
 
 
+_EXPIRE_TURNS = "DELETE FROM talks WHERE asked_at < ?"
+
+
 async def remember_turn(
-    archive: Archive, talk: ConversationKey, turn: ConversationTurn, at: datetime, most: int
+    archive: Archive, talk: ConversationKey, turn: ConversationTurn, at: datetime, most: int, expired: datetime
 ) -> None:
-    """Save the newest turn of a conversation and drop all but the last `most` turns."""
+    """Save the newest turn of a conversation and drop all but the last `most` turns, and all asked before `expired`."""
     names = json.dumps(turn.entities, ensure_ascii=False)
-    async with archive.writing() as connection:
-        await connection.execute(
+
+    def remember(connection: sqlite3.Connection) -> None:
+        connection.execute(_EXPIRE_TURNS, (to_unix_seconds(expired),))
+        connection.execute(
             "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
             (*talk, turn.question, names, to_unix_seconds(at)),
         )
-        await connection.execute(
+        connection.execute(
             f"DELETE FROM talks WHERE {_SAME_CONVERSATION} AND id NOT IN "
             f"(SELECT id FROM talks WHERE {_SAME_CONVERSATION} ORDER BY id DESC LIMIT ?)",
             (*talk, *talk, most),
         )
+
+    await archive.write(remember)
 
 
 async def list_recent_turns(archive: Archive, talk: ConversationKey, since: datetime) -> list[ConversationTurn]:
@@ -308,7 +315,7 @@ async def forget_turns(
 
 async def expire_turns(archive: Archive, before: datetime) -> int:
     """Delete turns asked before a moment. Returns how many."""
-    return await archive.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))
+    return await archive.execute(_EXPIRE_TURNS, (to_unix_seconds(before),))
 
 
 # Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.

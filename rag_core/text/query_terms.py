@@ -228,8 +228,8 @@ class QueryTerms:
         for term, share in self.share.items():
             if term in found:
                 covered += share
-            elif near := self.variants.get(term):
-                covered += share * max((weight for variant, weight in near.items() if variant in found), default=0.0)
+            elif (near := self.variants.get(term)) and not found.isdisjoint(near):
+                covered += share * max(weight for variant, weight in near.items() if variant in found)
         return covered
 
     def similar_share(self, found: frozenset[str]) -> float:

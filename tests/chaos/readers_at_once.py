@@ -120,7 +120,7 @@ def main():
     parser.add_argument("--texts", type=Path, metavar="FILE", help="where the answers are written, to be read")
     asked = parser.parse_args()
     settings = dict(one.split("=", 1) for one in asked.set)
-    with tempfile.TemporaryDirectory() as name, busy_processes(asked.busy):
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, busy_processes(asked.busy):
         home = BotHome(Path(name), offline_models(asked.models), settings)
         found, processor_s = asyncio.run(ask_at_once(home, asked.readers, asked.up))
         log = home.log.read_text("utf-8", "replace")

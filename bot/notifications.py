@@ -292,7 +292,7 @@ async def send_digest(
         missed = access.describe_shortfalls(viewer, words)
         if missed and wait and until - plan.since < timedelta(days=plan.days) + _LONGEST_WAIT:
             raise RecheckUnavailable("Telegram did not say which channels the reader is a member of.")
-        wanted = {chat: one for chat, one in found.open.items() if chat in viewer.channels}
+        wanted = viewer.select_readable(found.open)
         newest = await visible_posts.list_posts_between(context.archive, wanted, since, until, 1)
         lines = await build_period_digest(context.archive, wanted, since, until) if newest else []
         if not lines:

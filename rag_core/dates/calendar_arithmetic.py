@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 ONE_DAY = timedelta(days=1)
+YEARLESS_AHEAD = timedelta(days=300)  # a day of a post without a year is the one before this long after it
 FEW_DAYS = 5  # "the first days of May", "в первых числах мая", "на днях"
 _LEAP_CYCLE = 8  # years to search back for a 29 February
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000  # range of accepted years

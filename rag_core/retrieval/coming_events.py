@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from rag_core.dates import find_dates, parse_coming_period, read_coming
-from rag_core.dates.calendar_arithmetic import DateRange, resolve_date_parts
+from rag_core.dates.calendar_arithmetic import YEARLESS_AHEAD, DateRange, resolve_date_parts
 from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
 from rag_core.engine import Engine
 from rag_core.retrieval.search import find_titled_channel, resolve_filter
@@ -35,7 +35,6 @@ _MAX_READ_SENTENCES = 400  # that have words of days, 0.5 ms each
 _MAX_SENTENCE_LENGTH = 1000  # characters: a longer one is a list or a table
 _CONTEXT_LENGTH = 30  # characters read before a date
 _MAX_LINE_LENGTH = 160  # characters of a quote
-_AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _SHORT_SPAN, _LONG_PERIOD = timedelta(days=3), timedelta(days=20)
 # Expressions that are dates only after certain words: "2024", "the last days of".
 _NO_EVENT_DAYS = frozenset({"year", "digest", "last"})
@@ -216,9 +215,9 @@ def _read_announced(point: DateMatch, told: str, before: str, posted: date, low:
     if point.fields and point.fields[1] and point.fields[2]:
         # "8 October 10-3" names hours, and no year
         year = point.fields[0] if point.fields[0] and point.fields[0] >= posted.year % 100 else None
-        return resolve_date_parts(year, point.fields[1], point.fields[2], posted + _AHEAD)
+        return resolve_date_parts(year, point.fields[1], point.fields[2], posted + YEARLESS_AHEAD)
     if point.pair:
-        return point.read(posted + _AHEAD)
+        return point.read(posted + YEARLESS_AHEAD)
     if point.recurrence:
         among = _DASH.match(low, point.to) or before.rstrip().endswith(("-", "–", "—"))  # "Mon-Fri 8 to 18"
         if _BEFORE_REGULAR.search(before) or told.endswith(("days", "ам", "ям")) or (among and not point.fields):

@@ -16,6 +16,7 @@ import numpy as np
 
 from rag_core.calibration import AnsweringFeatures, estimate_answering, estimate_answering_by_words
 from rag_core.dates import Period, find_dates, parse_period
+from rag_core.dates.calendar_arithmetic import YEARLESS_AHEAD
 from rag_core.engine import Engine
 from rag_core.text.answer_type import (
     VAGUE_TYPES,
@@ -96,7 +97,6 @@ _LONELY_LEAD = 4.0  # of a piece without a piece of another post
 # Of the terms of the best piece, what another value has; and how far its score may be behind.
 _SERIES_TERMS, _SERIES_MARGIN = 0.85, 2.0
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
-_AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
     r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|"
     r"больше не|вместо|(?:по|у)?дорожа\w+|(?:по)?дешев(?:л|е)\w+|поднима\w+|подня(?:л|т)\w*|повы(?:си|ша|ше)\w+|"
@@ -298,7 +298,7 @@ def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:
     posted, days = piece.source.passage.date.date(), list[date]()  # of a span the last
     for one in find_dates(piece.text.lower()):
         if one.pair or (one.fields and one.fields[1] and one.fields[2]):
-            period = one.read(posted + _AHEAD)
+            period = one.read(posted + YEARLESS_AHEAD)
             if period and one.pair and period.until:
                 days.append(period.until - timedelta(days=1))
             elif period and not one.pair and period.since:

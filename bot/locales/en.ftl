@@ -106,6 +106,7 @@ sources = { $count ->
    *[other] Sources
 }
 source-edited = edited { $date }
+source-edited-same-day = edited that day
 source-forwarded = { $origin }, forwarded by { $channel }
 source-copy = also in { $channel }
 source-copies = { $count ->

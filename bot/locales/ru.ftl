@@ -108,6 +108,7 @@ sources = { $count ->
    *[other] Источники
 }
 source-edited = изменён { $date }
+source-edited-same-day = изменён в тот же день
 source-forwarded = { $origin }, переслал канал { $channel }
 source-copy = ещё в { $channel }
 source-copies = { $count ->

@@ -96,7 +96,9 @@ def format_day_and_edit(date: datetime, edited: datetime | None, shown: RenderCo
     day = shown.words.date(date, shown.zone)
     if edited is None:
         return day
-    return f"{day} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"
+    later = shown.words.date(edited, shown.zone)
+    told = shown.words("source-edited-same-day") if later == day else shown.words("source-edited", date=later)
+    return f"{day} · {told}"
 
 
 def format_media_place(kind: str, place: int, words: Translator) -> str:

@@ -267,9 +267,10 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
         if not lines or not ends:
             return Draft()
         count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
-        total = Sentence(count, tuple(line.citations[0] for line in lines))
+        shown = lines[::-1] if counted else lines
+        total = Sentence(count, tuple(line.citations[0] for line in shown))
         if counted:
-            return Draft((total, *reversed(lines)), 1.0)
+            return Draft((total, *shown), 1.0)
         return Draft((*lines, total) if len(places) > len(lines) else lines, 1.0)
     if counted or plan.since is None or (plan.until and plan.until <= question.asked_at - _RECENTLY):
         return Draft()

@@ -71,6 +71,11 @@ def test_a_source_tells_of_edits_origins_and_copies():
     assert "1. Студия, переслал канал Гавань · 12 марта 2024 · изменён 14 марта 2024 · ещё в 2 каналах" in text
     text, _ = render_answer(answered(cited("Yes.", key), copies=copies), {key: post}, EN).render()
     assert "1. Студия, forwarded by Гавань · 12 March 2024 · edited 14 March 2024 · also in 2 channels" in text
+    soon = {key: replace(post, edited=DAY + timedelta(minutes=5))}
+    assert (
+        "· 12 марта 2024 · изменён в тот же день\n"
+        in f"{render_answer(answered(cited('Да.', key)), soon, RU).render()[0]}\n"
+    )
 
 
 def test_who_was_first_is_told_with_the_day_and_in_the_reader_s_time():

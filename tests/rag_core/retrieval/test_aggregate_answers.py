@@ -118,6 +118,8 @@ async def test_without_a_topic_all_posts_are_counted_but_those_of_closed_channel
     for text in ("how many posts are there in total?", "how many posts"):
         draft = await told(library, text)
         assert draft is not None and draft.sentences[0].text.startswith("10 posts, from 1 March 2025 to 20 May 2025")
+        cited, lines = draft.sentences[0].citations, draft.sentences[1:]
+        assert cited == tuple(line.citations[0] for line in lines)  # numbered in the order of the lines
     russian = await told(library, "сколько всего постов")
     assert russian is not None and russian.sentences[0].text.startswith("10 постов, ")
 

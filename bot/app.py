@@ -5,6 +5,7 @@ while Telegram cannot be reached waits and tries again; indexing and the other c
 """
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Coroutine
@@ -204,6 +205,7 @@ async def run_bot(
         if settings.mcp.listen:
             await stack.enter_async_context(_serve_programs(context))
         log.info("@%s answers", (await bot.me()).username)
+        gc.freeze()  # what a start made stays, so that no collection looks through it again while readers wait
         if ready:
             ready.set()
         allowed_updates = [*ALLOWED_UPDATES, "guest_message"] if settings.bot.guest else ALLOWED_UPDATES

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -242,7 +242,7 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
         while True:
             run = await waiting.get()
             try:
-                spans = [asdict(span) for span in run.spans]
+                spans = [{one.name: getattr(span, one.name) for one in fields(span)} for span in run.spans]
                 await save_trace(
                     rag.archive, run.trace_id, run.recipe, spans, [short.stage for short in run.shortfalls]
                 )

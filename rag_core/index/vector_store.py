@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
@@ -44,6 +44,7 @@ def split_batches(items: Iterable[T]) -> Iterator[list[T]]:
         yield part
 
 
+@lru_cache(maxsize=10_000)  # 80 passages of a question are read, in 1 ms
 def make_point_id(place: PassageRef) -> str:
     """Make the point id of a passage: the same for the same post and part, in every store."""
     return str(uuid5(_POINT_ID_NAMESPACE, f"{place.key.chat_id}/{place.key.message_id}/{place.part}"))

@@ -123,11 +123,10 @@ class PassageSimilarity:
         if full.any():
             bounds = bounds[full]
             nearest = np.maximum.reduceat(self._with_end, bounds.ravel(), axis=1)[:, ::2]
-            # sums of the weighted vectors and of the priors of the tokens before each place
-            totals: NDArray[Any] = np.zeros((len(self._vectors) + 1, self._vectors.shape[1] + 1))
-            totals[1:, :-1], totals[1:, -1] = self._vectors * self._passage.weights[:, None], self._passage.priors
-            totals.cumsum(axis=0, out=totals)
-            sums = totals[bounds[:, 1]] - totals[bounds[:, 0]]
+            tokens = np.arange(len(self._vectors))
+            inside = (bounds[:, :1] <= tokens) & (tokens < bounds[:, 1:])
+            known = np.column_stack((self._vectors * self._passage.weights[:, None], self._passage.priors))
+            sums: NDArray[Any] = inside.astype(np.float64) @ known.astype(np.float64)
             means = _normalize(sums[:, :-1]) @ self._mean
             measured[full] = np.column_stack((self._shares @ nearest, means, sums[:, -1] / np.diff(bounds)[:, 0]))
         return measured

@@ -89,10 +89,10 @@ def generate_questions(text: str) -> Iterator[GeneratedQuestion]:
             if value and thing:
                 answer = value[1] if value.re.groups else value[0].strip()
                 topic = (kind, *sorted(set(tokenize(thing))))
-                text = _TEMPLATES[kind, lang].format(thing)
+                asked = _TEMPLATES[kind, lang].format(thing)
                 if kind == "price" and _is_plural(thing):
-                    text = text.replace("стоит", "стоят")
-                yield GeneratedQuestion(text, answer, kind, lang, topic)
+                    asked = asked.replace("стоит", "стоят")
+                yield GeneratedQuestion(asked, answer, kind, lang, topic)
                 break
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -140,9 +141,17 @@ SHOTS: tuple[tuple[str, dict[str, int], Callable[[Page, Tongue], Awaitable[None]
 )
 
 
-async def main() -> None:
-    """Run the demo in a temporary folder and take the pictures."""
+def find_chromium() -> str:
+    """Find the browser; end with a sentence where it, or an emoji font for it, is missing."""
     chromium = shutil.which("chromium") or sys.exit("no chromium here: apt-get install chromium")
+    fonts = shutil.which("fc-list")
+    if fonts and not subprocess.run([fonts, ":charset=1f44d"], capture_output=True, check=True).stdout:  # noqa: S603
+        sys.exit("no emoji font here, so buttons would be empty boxes: apt-get install fonts-noto-color-emoji")
+    return chromium
+
+
+async def main(chromium: str) -> None:
+    """Run the demo in a temporary folder and take the pictures."""
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         models = ModelSettings(dir=get_models_folder(Settings().rag()))
@@ -163,4 +172,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(find_chromium()))

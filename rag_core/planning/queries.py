@@ -302,8 +302,11 @@ def split_question(text: str) -> tuple[str, ...]:
     """Split a question into its parts; the question itself where it has only one."""
     if len(text) > MAX_QUESTION_LENGTH or is_pasted(text):
         return (text,)
-    pieces = tuple(piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е")))
-    several = 1 < len(pieces) <= MAX_PARTS and all(pieces) and tokenize(pieces[0]) and _ASKS.search(pieces[0])
+    low = text.replace("ё", "е")
+    cuts = [0, *chain.from_iterable(boundary.span() for boundary in _BOUNDARY.finditer(low)), len(text)]
+    pieces = tuple(text[start:end].strip(" ?!,;") for start, end in zip(cuts[::2], cuts[1::2], strict=True))
+    first = pieces[0].replace("ё", "е")
+    several = 1 < len(pieces) <= MAX_PARTS and all(pieces) and tokenize(first) and _ASKS.search(first)
     whole = all(piece.count("(") == piece.count(")") for piece in pieces)  # what is in brackets is one part
     return pieces if several and whole else (text,)
 

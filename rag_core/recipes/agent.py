@@ -29,7 +29,7 @@ from rag_core.run import Run, Stage
 from rag_core.text.answer_type import contains_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Certainty, Draft, Evidence, Hit, PassageRef, Plan, Question, Sentence, Source
 
 # A second round finds posts less similar to the question: it needs a greater probability than a first round.
@@ -90,7 +90,7 @@ def complete_parts(text: str, now: datetime) -> list[tuple[str, str]]:
         return [(text, text)]
     parts = [(first, f"{first}?")]
     for part in others:
-        refers = not tokenize(part) or _REFERRING.search(part) or is_followup(part, now)
+        refers = not tokenize(part) or _REFERRING.search(fold_case(part)) or is_followup(part, now)
         # in brackets, because in the sentence it may need another case
         aside = f" ({extract_subject(first, now)})" if refers else ""
         parts.append((part, f"{part}{aside}?"))

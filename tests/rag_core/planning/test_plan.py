@@ -254,7 +254,7 @@ def test_posts_about_something_are_asked_for_in_many_ways(text, topic):
     [
         ("When does the ferry leave and what does a ticket cost?",
          ("When does the ferry leave", "what does a ticket cost")),
-        ("кто ведёт кружок, а где он проходит?", ("кто ведет кружок", "где он проходит")),
+        ("кто ведёт кружок, а где он проходит?", ("кто ведёт кружок", "где он проходит")),
         ("What do Anna and Boris sell?", ("What do Anna and Boris sell?",)),
         ("где (когда хор поёт и почём)?", ("где (когда хор поёт и почём)?",)),
         ("When does it open and where is it? " * 20, ("When does it open and where is it? " * 20,)),

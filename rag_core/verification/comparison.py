@@ -264,7 +264,7 @@ _LONGEST_COPULA = 30  # characters
 def find_explicit_denial(
     claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None, denied_word: str
 ) -> str:
-    """Find that the sentence, or the one after it, calls the claim false, answers no, or says that a plan failed."""
+    """Find that the sentence, or the one after it, calls the claim false or answers no."""
     low, reply = fold_text(here.text), fold_text(following.text) if following else ""
     if claim.denied or _FALSE_WORDS.search(fold_text(claim.text)):
         return ""
@@ -279,15 +279,26 @@ def find_explicit_denial(
         denied = (w for scope in here.denied for w in here.words if scope.at < w.start and w.stem in scope.wide)
         if any(map(claim.words.has, denied)):
             return "answered no"
+    return "a rumour denied" if denied_word and _RUMOUR_WORDS.search(low) else ""
+
+
+def find_failed_plan(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find that the sentence says that something did not come to be, on no other day than the claim's."""
+    said = fold_text(claim.text)
+    if claim.denied or _FALSE_WORDS.search(said) or _FAILED_PLAN.search(said):
+        return ""
     days = {(m.month, m.day) for m in claim.moments if m.day}
     other_day = bool(days) and any(m.day and (m.month, m.day) not in days for m in here.moments)
-    if _FAILED_PLAN.search(low) and not other_day and not _FAILED_PLAN.search(fold_text(claim.text)):
-        return "did not come to be"
-    return "a rumour denied" if denied_word and _RUMOUR_WORDS.search(low) else ""
+    return "did not come to be" if _FAILED_PLAN.search(fold_text(here.text)) and not other_day else ""
 
 
 def _is_question(here: SentenceFacts) -> bool:
     return here.text.rstrip(' "»”)').endswith("?")
+
+
+def needs_reply(here: SentenceFacts, following: SentenceFacts) -> bool:
+    """Whether a sentence says what it says only together with the one after it: a question, or what that calls false."""
+    return _is_question(here) or bool(_FALSE_REPLY.match(fold_text(following.text)))
 
 
 def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:

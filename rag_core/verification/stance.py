@@ -25,6 +25,7 @@ from rag_core.verification.comparison import (
     find_denied_word,
     find_end,
     find_explicit_denial,
+    find_failed_plan,
     find_main_verb,
     find_moment_differences,
     find_opposite_statements,
@@ -36,6 +37,7 @@ from rag_core.verification.comparison import (
     is_predicate_verb,
     list_identifiers,
     list_unit_words,
+    needs_reply,
 )
 from rag_core.verification.facts import (
     LONGEST_STATED,
@@ -238,7 +240,10 @@ def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts 
     close = seen.about >= _MIN_EXPLICIT and (
         seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
     )
-    if close and (why := find_explicit_denial(claim.facts, seen.here, following, seen.denial)):
+    why = find_explicit_denial(claim.facts, seen.here, following, seen.denial) if close else ""
+    if close and not why and claim.is_subject_there([seen.here, *seen.around, claim.title], _MIN_SUBJECT):
+        why = find_failed_plan(claim.facts, seen.here)
+    if why:
         return seen.read(Label.CONTRADICTED, why, bonus=1)
     if why := find_correction(claim.facts, seen.here):
         label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
@@ -331,5 +336,9 @@ def _assess_passage(
         return Support(Label.NOT_FOUND, 0.0, "words")
     likely = {Label.SUPPORTED: _SUPPORTED, Label.CONTRADICTED: _CONTRADICTED}.get(best.label, _OPEN * best.about)
     leaning = best.leaning if best.label is Label.NOT_FOUND else best.label
-    start, end = best.sentence.start, best.sentence.start + len(best.sentence.text)
+    last = best.sentence
+    following = next((one for one in post if one.start > last.start), None)
+    if best.label is not Label.NOT_FOUND and following and needs_reply(last, following):
+        last = following
+    start, end = best.sentence.start, last.start + len(last.text)
     return Support(best.label, round(likely, 4), "words", best.why, start, end, best.about, leaning)

@@ -43,6 +43,22 @@ def test_a_post_says_this_of_a_claim(verdict, claim, post):
         assert found is LABELS[verdict]
 
 
+@pytest.mark.parametrize(
+    ("claim", "quoted", "rest"),
+    [
+        ("The bridge is closed.", "Is the bridge closed? No and no.", "\nThe ferry is late."),
+        ("Мост закрыли.", "Пишут, что мост закрыли. Это неправда.", " Паром ходит."),
+        ("Мост открыли.", "Мост открыли во вторник.", " Паром ходит."),
+    ],
+)
+def test_a_question_or_rumour_is_quoted_with_its_reply(claim, quoted, rest):
+    text = quoted + rest
+    passage = Passage(PostKey(-1001, 1), 0, "Harbour News", text, 0, len(text), datetime(2025, 3, 4, tzinfo=UTC))
+    (support,) = assess_by_words(Claim(claim, detect_language(claim)), [passage])
+    assert support.label is not Label.NOT_FOUND
+    assert text[support.start : support.end] == quoted
+
+
 def test_a_history_is_told_of_one_thing_alone():
     members, guests = (
         ("Вход для членов клуба — 300 рублей.", "2026-11-10"),

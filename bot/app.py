@@ -17,7 +17,8 @@ from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
 from aiogram.dispatcher.event.handler import FilterObject
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotFound, TelegramUnauthorizedError
-from aiogram.types import Update
+from aiogram.methods import Response
+from aiogram.types import Message, Update
 from aiogram.utils.token import TokenValidationError, validate_token
 
 from bot import middlewares
@@ -65,6 +66,7 @@ from ingest.media.reader import ExportFiles, FileSource, remove_left_folders
 from ingest.outages import Heartbeat
 from ingest.rebuild import EmbedderChange
 from rag_core.answer import answer_question
+from rag_core.conversation.small_talk import detect_answer_remark
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.processes import format_install_command
@@ -169,8 +171,11 @@ async def run_bot(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
+        # what first questions would wait for: the dictionary, the patterns of remarks, the types that most replies hold
         await asyncio.to_thread(load_dictionary)
-        Update.model_rebuild()  # most replies hold its types too: no reader waits for them
+        await asyncio.to_thread(detect_answer_remark, "ok")
+        Update.model_rebuild()
+        Response[Message].model_rebuild()
         await stack.enter_async_context(record_traces(rag))
         monitoring = await stack.enter_async_context(monitor_bot(settings.monitoring, rag))
         indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))

@@ -145,11 +145,11 @@ _PHONE = r"(?<![\d./=])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}"
 _EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}"
 _SINGLE = frozenset(word for word, value in CARDINALS.items() if value == 1)
 _COUNTED = re.compile(rf"(?<!\w)(?:{_HOW_MUCH_RU}|how many)\s(\w{{3,30}})")
-_QUESTION_MARKS = str.maketrans("ё’‘`", "е'''")
 
 
 def _normalize_text(text: str) -> str:
-    return text.lower().translate(_QUESTION_MARKS)
+    # a tenth of the time of `str.translate`
+    return text.lower().replace("ё", "е").replace("’", "'").replace("‘", "'").replace("`", "'")
 
 
 @lru_cache(maxsize=256)

@@ -12,14 +12,13 @@ import asyncio
 import json
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 if __name__ == "__main__":
-    import sys
-
     here = Path(__file__).parents[1]  # run as a script
     sys.path[:1] = [str(here), str(here.parent)]
 
@@ -135,6 +134,8 @@ def main():
         "warnings": log.count("WARNING"),
     }
     print(json.dumps(figures, indent=2, ensure_ascii=False))
+    warnings = [line for line in log.splitlines() if "WARNING" in line]
+    print(*warnings[:3], sep="\n", end="\n" * bool(warnings), file=sys.stderr)
     if asked.texts:
         asked.texts.write_text("\n\n".join(text for _, text in found), "utf-8")
     return 0 if len(waits) == len(found) else 1

@@ -25,6 +25,7 @@ def hurried(monkeypatch):
     """Pauses of seconds last hundredths."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
     monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("bot.worker.delivery._LONGEST_SENDING_SECONDS", 0.5)
     monkeypatch.setattr("bot.telegram.session._CHAT_PAUSE", (0.05, 0.1))
     monkeypatch.setattr("bot.telegram.session._BOT_PAUSE", (0.05, 0.1))
 

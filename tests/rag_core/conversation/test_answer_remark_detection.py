@@ -44,8 +44,8 @@ def test_no_question_of_any_set_is_taken_for_a_remark(shared_data):
         assert len(texts) > 1000
         return [text for text in texts if detect_answer_remark(text)], len(texts)
 
-    # of the newest 30,000 some ask what a remark asks as well: "who wrote it"
+    # of the newest 77,000 some ask what a remark asks as well, "who wrote it": a third of the sets is looked at
     newest = [file for file in files if file.parts[-3] == "reading" and int(file.parts[-2]) > 21]
     assert find_remarks([file for file in files if file not in newest])[0] == []
-    remarks, asked = find_remarks(newest)
+    remarks, asked = find_remarks(sorted(newest)[::3])
     assert len(remarks) < asked / 1000, remarks

@@ -35,7 +35,7 @@ test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" && \
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not alone" && \
 	  $(BIN)/python -m pytest -q -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 endif
 

@@ -29,8 +29,8 @@ media: .venv/.run  ## what reads pictures, documents and voices: a minute, once;
 	@command -v tesseract >/dev/null || \
 	  echo "To read pictures: sudo apt-get install tesseract-ocr tesseract-ocr-rus tesseract-ocr-eng"
 
-# Three at once on two cores: tests wait for processes, timeouts and browsers. A fourth worker
-# collects every test once more and saves no time.
+# Four at once on two cores: tests wait for processes, timeouts and browsers. The fourth worker
+# collects every test once more and still saves a tenth of the time.
 test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)

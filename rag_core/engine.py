@@ -137,7 +137,7 @@ class Caches:
 def make_plan_key(question: Question, known: Mapping[int, Channel]) -> Hashable:
     """Key of a plan: text, language, day and time zone ("yesterday"), and the readable channels with their names."""
     asked, readable = question.asked_at, question.viewer.channels
-    named = frozenset(known[chat] for chat in readable if chat in known)
+    named = frozenset(question.viewer.select_readable(known).values())
     return question.text, question.lang, asked.date(), asked.tzinfo, readable, named
 
 

@@ -426,11 +426,13 @@ class _EmbeddingNetwork:
         A question is embedded, and its tokens are compared with posts, at times twice: the last ones are kept.
         """
         assert self._offline is not None  # loaded as the model was opened
-        kept = self._asked if kind == _QUERY else {}  # of one thread, as questions are
-        if (read := kept.get(digest := _build_text_digest(text))) is None:
+        digest = _build_text_digest(text) if kind == _QUERY else b""
+        if (read := self._asked.get(digest)) is None:
             prefix = self._get_prefix(kind)
             output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)])
-            read = kept[digest] = output[0], np.array(encoded.offsets, np.int64) - len(prefix)
+            read = output[0], np.array(encoded.offsets, np.int64) - len(prefix)
+            if digest:
+                self._asked[digest] = read
         return read
 
     def _get_prefix(self, kind: int) -> str:

@@ -26,7 +26,7 @@ from rag_core.recipe_steps import (
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, search_passages
 from rag_core.run import Run, Stage
-from rag_core.text.answer_type import contains_answer_type
+from rag_core.text.answer_type import contains_answer_type, detect_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import fold_case, tokenize
@@ -115,7 +115,7 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
 
     def is_told(part: str, sentences: Sequence[Sentence]) -> bool:
         """Whether a part of asking words alone ("and how much is it") has a value of its kind in the sentences."""
-        want = QueryTerms.of(part, weigh).want
+        want, _ = detect_answer_type(part)
         return not extract_content_words(part) and any(contains_answer_type(want, s.text, part) for s in sentences)
 
     drafts = [  # what holds only the words carried over from the first part is no answer

@@ -266,7 +266,7 @@ _STANDALONE_SCALE = re.compile(
 
 
 def _group_number_parts(parts: Iterable[NumberPart]) -> list[list[NumberPart]]:
-    """Group the parts of one number: two hundred and fifty, 5 млн, двадцать пять; without scales that are no number by themselves."""
+    """Group the parts of one number: two hundred and fifty, 5 млн, двадцать пять. A scale alone is seldom one."""
     runs: list[list[NumberPart]] = []
     for part in parts:
         if runs and _continues_number(runs[-1], part):

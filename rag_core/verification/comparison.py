@@ -544,20 +544,9 @@ class NumberedItems:
         return others[0] if len(others) == 1 and not contains_value(number, self._here) else None
 
     def _list_rivals(self, number: Number) -> list[Number]:
-        """List the numbers of the sentence that the claim does not have, of the same unit, or of the same noun."""
-        mine, noun, rivals = [*self._values, number], _stem_noun(number), list[Number]()
-        for one in self._here.numbers:
-            if any(is_same_value(value, one) for value in mine):
-                continue
-            units = {number.unit, one.unit}
-            if units == {""}:
-                other = _stem_noun(one)
-                alike = noun == other or measure_stem_similarity(noun, (other,)) >= SAME_WORD
-            else:
-                bare_price = "" in units and not one.noun and not units.isdisjoint(CURRENCIES)
-                alike = number.unit == one.unit or bare_price
-            rivals += [one] if alike else []
-        return rivals
+        mine = [*self._values, number]
+        numbers = (one for one in self._here.numbers if not any(is_same_value(value, one) for value in mine))
+        return [one for one in numbers if _have_same_unit(number, one)]
 
     def _is_nearer(self, other: int, same: Sequence[int]) -> bool:
         """Check whether another value stands at more of the claim's words than all of these: offsets of values."""
@@ -573,3 +562,11 @@ class NumberedItems:
 
 def _stem_noun(number: Number) -> str:
     return stem(number.noun.split()[0]) if number.noun else ""
+
+
+def _have_same_unit(one: Number, other: Number) -> bool:
+    if one.unit or other.unit:
+        bare_price = not (one.unit and other.unit) and not other.noun and bool({one.unit, other.unit} & CURRENCIES)
+        return one.unit == other.unit or bare_price
+    mine, theirs = _stem_noun(one), _stem_noun(other)
+    return mine == theirs or measure_stem_similarity(mine, (theirs,)) >= SAME_WORD

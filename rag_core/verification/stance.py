@@ -336,9 +336,8 @@ def _assess_passage(
         return Support(Label.NOT_FOUND, 0.0, "words")
     likely = {Label.SUPPORTED: _SUPPORTED, Label.CONTRADICTED: _CONTRADICTED}.get(best.label, _OPEN * best.about)
     leaning = best.leaning if best.label is Label.NOT_FOUND else best.label
-    last = best.sentence
-    following = next((one for one in post if one.start > last.start), None)
-    if best.label is not Label.NOT_FOUND and following and needs_reply(last, following):
-        last = following
-    start, end = best.sentence.start, last.start + len(last.text)
+    start, end = best.sentence.start, best.sentence.start + len(best.sentence.text)
+    following = next((one for one in post if one.start >= end), None)
+    if best.label is not Label.NOT_FOUND and following and needs_reply(best.sentence, following):
+        end = following.start + len(following.text)
     return Support(best.label, round(likely, 4), "words", best.why, start, end, best.about, leaning)

@@ -129,24 +129,23 @@ def _list_things(facts: SentenceFacts) -> list[Word]:
 
 
 def _is_said(word: Word, there: SentenceFacts) -> bool:
-    """Check whether a word is in a sentence, in any form, derived ("мост" of "мостик", "дети" of "детский"), misspelt."""
+    """Check whether a word is in a sentence, in any form, derived, or misspelt."""
     if there.all_words.has(word):
         return True
-    for other in there.words:
-        short, long = sorted((word.stem, other.stem), key=len)
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(word.low, other.low, strict=False))
-        root = sum(1 for _ in same)
-        rests = word.low[root:], other.low[root:]
-        if (
-            (len(short) >= _MIN_ROOT and long.startswith(short))
-            or (
-                root >= _MIN_ROOT - 1
-                and any(_ADJECTIVE_ENDING.fullmatch(one) and len(rest) <= 2 for one, rest in (rests, rests[::-1]))
-            )
-            or is_misspelt(word.low, other.low)
-        ):
-            return True
-    return False
+    return any(_is_derived(word, other) or is_misspelt(word.low, other.low) for other in there.words)
+
+
+def _is_derived(one: Word, other: Word) -> bool:
+    """Check whether one of two words is derived from the other: "мостик" and "мост", "детский" and "дети"."""
+    short, long = sorted((one.stem, other.stem), key=len)
+    if len(short) >= _MIN_ROOT and long.startswith(short):
+        return True
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(one.low, other.low, strict=False))
+    root = sum(1 for _ in pairs)
+    rests = one.low[root:], other.low[root:]
+    return root >= _MIN_ROOT - 1 and any(
+        _ADJECTIVE_ENDING.fullmatch(rest) and len(ending) <= 2 for rest, ending in (rests, rests[::-1])
+    )
 
 
 def _list_places(word: Word, facts: SentenceFacts) -> Iterator[_Place]:

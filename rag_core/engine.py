@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -195,6 +195,13 @@ class Engine:
     def version_of_posts(self) -> IndexVersion:
         """Version of the posts and their words alone, whatever vectors there are."""
         return self.lexical.watermark, self.lexical.revision
+
+    async def forget_questions(self) -> None:
+        """Drop what memory holds of questions: what was found for them, and the vectors of the last ones."""
+        self.caches.forget()
+        if self.dense:
+            with suppress(ModelUnavailable):  # it is being closed
+                await self.dense.embedder.forget_questions()
 
 
 T = TypeVar("T")

@@ -172,7 +172,7 @@ async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: A
                 while await readers.list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - no event
                     await asyncio.sleep(0.05)
         found = await readers.erase_user_data(context.archive, user_id, where)
-        context.rag.caches.forget()
+        await context.rag.forget_questions()
 
         context.admins.members.forget_user(user_id)
         context.suggestions.forget_offered(user_id)

@@ -319,6 +319,11 @@ class Embedder:
         vector[network.block] = await self._thread.run(network.embed, _QUERY, text, lang)
         return vector
 
+    async def forget_questions(self) -> None:
+        """Forget what was read of the last questions. Raises ModelUnavailable after `close`."""
+        for network in self._networks:
+            await self._thread.run(network.asked.clear)
+
     async def compare(self, question: str, texts: Sequence[str]) -> list[PassageSimilarity]:
         """Compare a question with the tokens of posts; for an offline model with centres only."""
         network = self._networks[0]
@@ -388,7 +393,7 @@ class _EmbeddingNetwork:
             with np.load(Path(__file__).with_name(row.adapter)) as adapter:
                 self._heads = adapter["token_heads"]
         self.make_vector: Callable[[str, int], NDArray[Any]] | None = None
-        self._asked: LRUCache[bytes, TokenOutput] = LRUCache(_KEPT_QUESTIONS)
+        self.asked: LRUCache[bytes, TokenOutput] = LRUCache(_KEPT_QUESTIONS)
         self._offline: OfflineModel | None = None
         self._tokenizer: Tokenizer | None = None
 
@@ -427,12 +432,12 @@ class _EmbeddingNetwork:
         """
         assert self._offline is not None  # loaded as the model was opened
         digest = _build_text_digest(text) if kind == _QUERY else b""
-        if (read := self._asked.get(digest)) is None:
+        if (read := self.asked.get(digest)) is None:
             prefix = self._get_prefix(kind)
             output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)])
             read = output[0], np.array(encoded.offsets, np.int64) - len(prefix)
             if digest:
-                self._asked[digest] = read
+                self.asked[digest] = read
         return read
 
     def _get_prefix(self, kind: int) -> str:

@@ -106,3 +106,6 @@ async def test_a_question_is_read_once_whatever_is_compared_with_it(rag, monkeyp
         await embedder.compare(text, [post])
     assert [one for one in read if text in one] == [network.row.query_prefix + text]
     assert (await embedder.query(text) == vector).all()
+    await rag.forget_questions()
+    assert (await embedder.query(text) == vector).all()
+    assert len([one for one in read if text in one]) == 2

@@ -83,7 +83,7 @@ class WorkerProcess:
     """Worker process for asyncio; see `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: IO[bytes] | None) -> None:
-        self._process, self._log = process, log
+        self._process, self._log, self.pid = process, log, process.pid
 
     @classmethod
     async def start(cls, *arguments: str, log: IO[bytes] | None = None) -> WorkerProcess:
@@ -100,11 +100,6 @@ class WorkerProcess:
             limit=_MAX_LINE_BYTES,
         )
         return cls(process, log)
-
-    @property
-    def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
 
     @property
     def exited(self) -> bool:
@@ -142,7 +137,7 @@ class WorkerProcess:
         """Kill the process and those that it started."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
 
     async def stop(self, grace: float = 0.0) -> None:
         """Close the input and wait for the end of the process; after `grace` seconds kill it. Twice is no error."""
@@ -175,11 +170,7 @@ class BlockingWorkerProcess:
             pass_fds=pass_fds,
             start_new_session=True,
         )
-
-    @property
-    def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
+        self.pid = self._process.pid
 
     def request(self, message: Mapping[str, Any], raw: bytes, timeout: float) -> tuple[Message, bytes]:
         """Send a request and wait for its reply. A worker that is silent for `timeout` seconds is killed.

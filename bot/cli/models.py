@@ -10,7 +10,7 @@ from pathlib import Path
 from bot.cli.folder import open_archive, show_progress_bar
 from bot.control import hold_folder_or_connect
 from bot.settings import Settings
-from rag_core.llm.rates import estimate_stages, judges_only, load_rates
+from rag_core.llm.rates import estimate_stages, judges_only, load_speed
 from rag_core.models import active_models
 from rag_core.models.active_models import ModelSwitch, get_models_folder, is_gguf_path, list_models_in_use
 from rag_core.models.catalog import (
@@ -156,7 +156,7 @@ def _describe_stages(writer: str | None, models: Path, settings: RagSettings) ->
         return []
     if writer == "LLM__URL":
         return ["The server judges, plans and writes: nothing is left out for its time."]
-    rates = load_rates(Path(writer).parent if is_gguf_path(writer) else models / writer)
+    rates = load_speed(Path(writer).parent if is_gguf_path(writer) else models / writer)
     if rates is None:
         return ["What it does here is known after its first load, which measures its speed."]
     if judges_only(writer):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import stat
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from ingest.media import UnreadableMedia
 from ingest.media.reader import MAX_FILE_BYTES, FileUnavailable
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage.media import WaitingFile
+from rag_core.untrusted_files import open_regular_file
 
 if TYPE_CHECKING:
     from ingest.mtproto import HistoryClient
@@ -79,16 +78,12 @@ async def download_file(bot: Bot, file_id: str, file: Path, most: int) -> None:
 
 def _copy_local_file(source: Path, file: Path, most: int) -> None:
     try:
-        # Opening a pipe must not block.
-        with os.fdopen(os.open(source, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
-            status = os.fstat(opened.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise FileNotFetched("far")
-            if status.st_size > most:
-                raise FileNotFetched("too-big")
+        with open_regular_file(source, most) as opened:
             content = opened.read(most)
+    except ValueError as exc:
+        raise FileNotFetched("too-big") from exc
     except OSError as exc:  # on another machine, in another container, or not readable by us
-        log.warning("the Bot API server's file cannot be read: %s", exc.strerror)
+        log.warning("the Bot API server's file cannot be read: %s", exc.strerror or type(exc).__name__)
         raise FileNotFetched("far") from exc
     with open_private_file(file) as written:
         written.write(content)

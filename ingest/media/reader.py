@@ -6,7 +6,6 @@ read is saved in one transaction, so that a kill at any moment leaves the file i
 """
 
 import asyncio
-import hashlib
 import logging
 import shutil
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ingest.media import UnreadableMedia
+from rag_core.models.catalog import compute_sha256
 from rag_core.processes import Message, WorkerExited, WorkerProcess
 from rag_core.storage import Archive, media
 from rag_core.storage.media import WaitingFile
@@ -127,7 +127,7 @@ class MediaReader:
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=_FOLDER_PREFIX, dir=self._archive.folder))
         try:
             path = await source.fetch(waiting, folder)
-            digest = await asyncio.to_thread(_hash_file, path)
+            digest = bytes.fromhex(await asyncio.to_thread(compute_sha256, path))
             if known := await media.find_known_text(self._archive, digest=digest):
                 return known
             texts = await self._extract(waiting, path)
@@ -158,11 +158,6 @@ class MediaReader:
                 log.warning("a file is broken: %s", error)
             raise UnreadableMedia(problem)
         return [MediaText(*values) for values in reply["texts"]]
-
-
-def _hash_file(path: Path) -> bytes:
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").digest()
 
 
 def remove_left_folders(folder: Path) -> None:

@@ -263,19 +263,12 @@ class ChatTokenizer:
                 continue
             texts = _PLACEHOLDER_PATTERN.split(text)  # text of the template, the number of a content, and so on
             if texts[1::2] == wanted:
-                return [
-                    part
-                    for n, one in enumerate(texts)
-                    for part in ([(int(one),)] if n % 2 else self._split_special_tokens(one))
-                ]
+                parts: list[TemplatePart] = []
+                for n, one in enumerate(texts):
+                    pieces = self._special_pattern.split(one)
+                    parts += [(int(one),)] if n % 2 else [self._specials.get(piece, piece) for piece in pieces]
+                return parts
         return []
-
-    def _split_special_tokens(self, text: str) -> Iterator[TemplatePart]:
-        last = 0
-        for special in self._special_pattern.finditer(text):
-            yield from (text[last : special.start()], self._specials[special[0]])
-            last = special.end()
-        yield text[last:]
 
     def piece(self, token: int) -> bytes:
         """Bytes of a token, perhaps of a part of a character; empty for a control token."""
@@ -292,7 +285,7 @@ class ChatTokenizer:
 
 def _compile_alternatives(texts: Iterable[str]) -> re.Pattern[str]:
     longest_first = sorted(texts, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+    return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 
 
 _CANDIDATE_DTYPE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])

@@ -14,7 +14,7 @@ import signal
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -134,6 +134,11 @@ class LlmWorkerRefused(Exception):
         self.kind = kind
 
 
+async def _receive_last(ask: Callable[..., AsyncGenerator[Message, None]], /, *given: object, **fields: Any) -> Message:
+    async with aclosing(ask(*given, **fields)) as replies:
+        return [reply async for reply in replies][-1]
+
+
 class LlmWorkerProcess:
     """Running worker process. One request after another; one that is abandoned is stopped, or the worker killed."""
 
@@ -209,11 +214,6 @@ class LlmWorkerProcess:
             if self._running is running:
                 self.halt()
 
-    async def request(self, do: str, fields: Mapping[str, Any]) -> Message:
-        """Send a request and wait for its last reply. Raises LlmWorkerExited, LlmWorkerRefused."""
-        async with aclosing(self.ask(do, fields)) as replies:
-            return [reply async for reply in replies][-1]
-
     def halt(self) -> None:
         """Stop the running request, if there is one. A worker that does not stop is killed."""
         if self._running:
@@ -253,9 +253,31 @@ class LocalSession:
     def __init__(self, model: LocalModel) -> None:
         self._model, self.left = model, False
 
-    def _ask(self, do: str, **fields: Any) -> AsyncGenerator[Message, None]:
+    async def _ask(self, do: str, **fields: Any) -> AsyncGenerator[Message, None]:
+        """Yield the worker's replies to one request. Raises GenerationFailed."""
         assert not self.left, "the turn is over"
-        return self._model._ask(do, fields)
+        model = self._model
+        for last in (False, True):
+            try:
+                child = await model._ensure_worker()
+                async with aclosing(child.ask(do, fields)) as replies:
+                    async for reply in replies:
+                        yield reply
+            except LlmWorkerExited as gone:
+                model.breaker.record_failure()
+                _log.warning("the language model's process ended with %s", gone)
+                if gone.began or last:
+                    raise GenerationFailed(f"The model went away ({gone}): ask again, it is started anew.") from gone
+            except LlmWorkerRefused as no:
+                if no.kind == "long":
+                    takes = f"The prompt has {no} tokens and the model takes {model.context}"
+                    raise GenerationFailed(f"{takes}: shorten it, or raise LLM__CONTEXT.") from no
+                raise GenerationFailed(f"The model could not do it: {no}.") from no
+            except ModelUnavailable as exc:
+                raise GenerationFailed(exc.reason) from exc
+            else:
+                model.breaker.failures = 0
+                return
 
     async def stream(
         self,
@@ -283,20 +305,17 @@ class LocalSession:
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
-        end = await self._request("odds", **asdict(prompt), words=[yes, no])
+        end = await _receive_last(self._ask, "odds", **asdict(prompt), words=[yes, no])
         return float(end["odds"])
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
-        return list((await self._request("count", texts=list(texts)))["counts"])
+        return list((await _receive_last(self._ask, "count", texts=list(texts)))["counts"])
 
     async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
         """Count the tokens of each prompt that are not cached."""
-        return list((await self._request("count_unread", prompts=[asdict(prompt) for prompt in prompts]))["counts"])
-
-    async def _request(self, do: str, **fields: Any) -> Message:
-        async with aclosing(self._ask(do, **fields)) as replies:
-            return [reply async for reply in replies][-1]
+        asked = [asdict(prompt) for prompt in prompts]
+        return list((await _receive_last(self._ask, "count_unread", prompts=asked))["counts"])
 
 
 _log = logging.getLogger(__name__)
@@ -438,7 +457,7 @@ class LocalModel:
         self._measuring = partial(self._measure_speed, child, folder, made_by)
         if self.speed is None:
             if folder and (known := load_speed(folder, made_by)):
-                self.speed, self.rates = known, TokenRates(known.prefill, known.decode)
+                self.speed = self.rates = known
             else:
                 await self._measuring()
         return child
@@ -446,12 +465,12 @@ class LocalModel:
     async def _measure_speed(self, child: LlmWorkerProcess, folder: Path | None, made_by: Mapping[str, Any]) -> None:
         """Measure the speed in a second or two, and keep the faster rates: other programs slow a machine down."""
         with suppress(LlmWorkerRefused, LlmWorkerExited):  # the first request says why
-            measured = await child.request("measure_speed", {})
-            speed = LocalSpeed(**{field: measured[field] for field in LocalSpeed.__slots__})
+            measured = await _receive_last(child.ask, "measure_speed", {})
+            speed = LocalSpeed(**{field.name: measured[field.name] for field in fields(LocalSpeed)})
             if before := self.speed:
                 fastest = max(speed.prefill, before.prefill), max(speed.decode, before.decode)
                 speed = replace(speed, prefill=fastest[0], decode=fastest[1])
-            self.speed, self.rates = speed, TokenRates(speed.prefill, speed.decode)
+            self.speed = self.rates = speed
             if folder:
                 save_speed(folder, speed, made_by)
 
@@ -461,7 +480,7 @@ class LocalModel:
         A start is a busy moment: by what was measured then, stages would stay off for good.
         """
         for prompt in self._prefixes(self.rates) if self.rates else ():
-            await self._run_while_idle(partial(child.request, "warm", asdict(prompt)))
+            await self._run_while_idle(partial(_receive_last, child.ask, "warm", asdict(prompt)))
         await asyncio.sleep(_MEASURING_PAUSE_S)
         await self._run_while_idle(self._measuring)
 
@@ -487,30 +506,6 @@ class LocalModel:
         child, self._child = self._child, None
         if child is not None:
             await child.stop()
-
-    async def _ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[Message, None]:
-        """Yield the worker's replies to one request, in the current turn. Raises GenerationFailed."""
-        for last in (False, True):
-            try:
-                child = await self._ensure_worker()
-                async with aclosing(child.ask(do, fields)) as replies:
-                    async for reply in replies:
-                        yield reply
-            except LlmWorkerExited as gone:
-                self.breaker.record_failure()
-                _log.warning("the language model's process ended with %s", gone)
-                if gone.began or last:
-                    raise GenerationFailed(f"The model went away ({gone}): ask again, it is started anew.") from gone
-            except LlmWorkerRefused as no:
-                if no.kind == "long":
-                    takes = f"The prompt has {no} tokens and the model takes {self.context}"
-                    raise GenerationFailed(f"{takes}: shorten it, or raise LLM__CONTEXT.") from no
-                raise GenerationFailed(f"The model could not do it: {no}.") from no
-            except ModelUnavailable as exc:
-                raise GenerationFailed(exc.reason) from exc
-            else:
-                self.breaker.failures = 0
-                return
 
     async def close(self) -> None:
         """Stop the worker; waiting requests raise GenerationFailed."""

@@ -164,7 +164,14 @@ class LlmSession(Protocol):
 
 
 class LanguageModel(Protocol):
-    """Language model with a queue of turns. `context` is in tokens; `grammars`: whether it obeys GBNF strictly."""
+    """Language model with a queue of turns.
+
+    `rates` are measured; None where they are not known, as of a server: then nothing is left out for its time. The
+    `breaker` is open while the model is left alone because it hung.
+    """
+
+    rates: TokenRates | None
+    breaker: CircuitBreaker
 
     @property
     def name(self) -> str:
@@ -177,14 +184,6 @@ class LanguageModel(Protocol):
     @property
     def grammars(self) -> bool:
         """Whether text generated under a grammar always obeys it."""
-
-    @property
-    def rates(self) -> TokenRates | None:
-        """Measured rates; None where they are not known, as of a server: then nothing is left out for its time."""
-
-    @property
-    def breaker(self) -> CircuitBreaker:
-        """Circuit breaker: open while the model is left alone because it hung."""
 
     @property
     def waiting(self) -> int:

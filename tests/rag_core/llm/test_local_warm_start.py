@@ -63,7 +63,7 @@ async def test_the_rates_are_kept_and_measured_again_while_idle(path):
     # one was measured at a busy moment
     (path.parent / "rates.json").write_text(json.dumps({**kept, "prefill": 0.5, "decode": 1e9}))
     async with started(path) as model:
-        assert model.rates == TokenRates(0.5, 1e9)
+        assert model.rates and (model.rates.prefill, model.rates.decode) == (0.5, 1e9)
         await warmed(model)
         assert model.rates.prefill > 0.5
         assert model.rates.decode == 1e9  # the faster of both

@@ -31,10 +31,10 @@ from rag_core import processes
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, index_state, questions, raw_updates, readers
+from rag_core.storage import Archive, index_state
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.channel_history import get_last_heartbeat
-from rag_core.storage.subscriptions import forget_old_watches
+from rag_core.storage.retention import forget_old_data
 from rag_core.types import PostKey
 
 if TYPE_CHECKING:
@@ -274,18 +274,8 @@ class MaintenanceJobs:
         archive, now = self.rag.archive, await get_last_heartbeat(self.rag.archive)
         if now is None:
             return ""
-        done = await raw_updates.forget_done_updates(archive, now)
-        removed = {
-            "updates": done + await raw_updates.forget_poison_updates(archive, now - kept),
-            "questions": await readers.forget_question_texts(archive, now - kept),
-            "votes": await questions.forget_voters(archive, now - kept),
-            "links": await questions.forget_old_links(archive, now - kept),
-            "remembered questions": await readers.expire_turns(
-                archive, now - timedelta(minutes=self.rag.settings.memory.minutes)
-            ),
-            "watches": await forget_old_watches(archive, now),
-            "posts": await forget_unapproved_channels(archive, now),
-        }
+        removed = await forget_old_data(archive, now, kept, timedelta(minutes=self.rag.settings.memory.minutes))
+        removed["posts"] = await forget_unapproved_channels(archive, now)
         return ", ".join(f"{number} {what}" for what, number in removed.items() if number)
 
 

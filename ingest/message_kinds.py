@@ -155,11 +155,6 @@ MESSAGE_KINDS = (
 )
 
 
-def find_kind(message: Fields) -> MessageKind | None:
-    """Find the kind of a live message; None for one of text alone."""
-    return next((kind for kind in MESSAGE_KINDS if kind.name in message), None)
-
-
 def find_exported_kind(message: Fields) -> MessageKind | None:
     """Find the kind of an exported message; None for one of text alone."""
     media_type = message.get("media_type")

@@ -24,12 +24,12 @@ from ingest.message_kinds import (
     MAX_ID,
     MAX_NAME_LENGTH,
     MAX_TITLE_LENGTH,
+    MESSAGE_KINDS,
     MalformedMessage,
     convert_exported_attachment,
     count_utf16_units,
     find_exported_file,
     find_exported_kind,
-    find_kind,
     find_live_file,
     find_unknown_fields,
     join_lines,
@@ -52,7 +52,10 @@ _RANK_BY_SEPARATOR = {"": 0, " ": 1, " | ": 2, "\n": 3}
 
 @dataclass(slots=True)
 class RichText:
-    """Text of a rich message; `files` are the names of the files in it. Mutable: filled while blocks are read."""
+    """Text of a rich message; `files` are the names of the files in it. Mutable: filled while blocks are read.
+
+    `separator` comes before the next piece: of several asked for the strongest.
+    """
 
     pieces: list[str] = field(default_factory=list)
     entities: list[Entity] = field(default_factory=list)
@@ -65,11 +68,6 @@ class RichText:
     def text(self) -> str:
         """The whole text."""
         return "".join(self.pieces)
-
-    def separate(self, separator: str) -> None:
-        """Ask for a separator before the next piece; of several the strongest counts."""
-        if self.pieces and _RANK_BY_SEPARATOR[separator] > _RANK_BY_SEPARATOR[self.separator]:
-            self.separator = separator
 
     def add(self, piece: str) -> None:
         """Add a piece of text."""
@@ -89,7 +87,8 @@ def read_rich_message(value: object) -> RichText:
     while steps:
         step = steps.pop()
         if isinstance(step, str):
-            read.separate(step)
+            if read.pieces and _RANK_BY_SEPARATOR[step] > _RANK_BY_SEPARATOR[read.separator]:
+                read.separator = step
         elif isinstance(step, Entity):
             if read.units > step.offset:
                 read.entities.append(replace(step, length=read.units - step.offset))
@@ -260,7 +259,8 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         (poll, "description", "description_entities"),
     )
     text, spans = next(((t, place.get(s)) for place, key, s in places if (t := parse_text(place.get(key)))), ("", None))
-    kind, rich = find_kind(message), read_rich_message(message.get("rich_message"))
+    kind = next((one for one in MESSAGE_KINDS if one.name in message), None)
+    rich = read_rich_message(message.get("rich_message"))
     line = kind.format_text(parse_object(message[kind.name])) if kind and kind.format_text else None
     buttons = _list_buttons(parse_object(message.get("reply_markup")).get("inline_keyboard"))
     text, entities, links = _compose_text(text, _parse_entities(spans), rich, line, buttons)

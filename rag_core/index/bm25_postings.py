@@ -216,7 +216,8 @@ class IndexSnapshot:
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
     """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added.
 
-    `get_scores` means what it means in the parent, whose `get_top_n` goes on working by it; searches here take `best`.
+    `get_scores` means what it means in the parent, whose `get_top_n` goes on working by it; searches here take
+    `best_of_each`.
     """
 
     def __init__(self, corpus: Sequence[Sequence[str]] = (), *, k1: float = 1.5, b: float = 0.75) -> None:
@@ -338,18 +339,13 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             snapshot.frequencies[word] = frequency
         return docs, tfs, frequency
 
-    def best(
-        self, query: Sequence[str], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
-        variants: TermVariants = NO_VARIANTS,
-    ) -> tuple[DocIdArray, ScoreArray]:  # fmt: skip
-        """Find the n best documents with a query term, and their scores; `allowed` restricts hits, not statistics."""
-        return self.best_of_each([query], n, snapshot, allowed, variants)[0]
-
     def best_of_each(
         self, queries: Sequence[Sequence[str]], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
         variants: TermVariants = NO_VARIANTS,
     ) -> list[tuple[DocIdArray, ScoreArray]]:  # fmt: skip
-        """Find the n best documents of each query, as `best` does: terms that several queries share are read once."""
+        """Find the n best documents with a term of each query, and their scores; `allowed` restricts hits, not
+        statistics. Terms that several queries share are read once.
+        """
         words = dict.fromkeys(one for word in chain.from_iterable(queries) for one in (word, *variants.get(word, ())))
         read = {word: postings for word in words if (postings := self._postings(word, snapshot))[2]}
         # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
@@ -405,7 +401,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         """Compute the score of every document, 0 for deleted ones, like the parent's method of this name."""
         snapshot = self.snapshot()
         scores = np.zeros(snapshot.size)
-        docs, found = self.best(query, snapshot.size, snapshot)
+        ((docs, found),) = self.best_of_each([query], snapshot.size, snapshot)
         scores[docs] = found
         return scores
 

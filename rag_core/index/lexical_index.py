@@ -320,17 +320,15 @@ class LexicalIndex:
             postings.replace(gone, [e.terms for e in entries], [e.header_only for e in entries])
         else:
             postings.delete(gone)
-        self._count(np.arange(before, postings.corpus_size), gone)
+        self._now = self._now.changed(np.arange(before, postings.corpus_size), gone)
+        self.revision += 1
 
     def remove_channel(self, chat_id: int) -> None:
         """Remove every passage of a channel atomically."""
         postings, places = self._now.postings, self._now.places
         gone = places.of_channel(chat_id, postings.alive)
         postings.delete(gone)
-        self._count(np.zeros(0, np.intp), gone)
-
-    def _count(self, come: DocIdArray, gone: DocIdArray) -> None:
-        self._now = self._now.changed(come, gone)
+        self._now = self._now.changed(np.zeros(0, np.intp), gone)
         self.revision += 1
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
@@ -369,17 +367,15 @@ class LexicalIndex:
         self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
     ) -> list[tuple[PassageRef, float]]:
         """Find the n best passages with any of the terms or their variants, by BM25 over the filter's channels."""
-        now = self._now
-        snapshot, narrowed = now.snapshot(only.channels), now.places.narrowed(only)
-        ((docs, scores),) = now.postings.best_of_each([terms], n, snapshot, narrowed, variants)
-        return list(zip(now.places.at(docs), scores.tolist(), strict=True))
+        return self.search_each([terms], only, n, variants)[0]
 
     def search_each(
-        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
+        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int, variants: TermVariants = NO_VARIANTS
     ) -> list[list[tuple[PassageRef, float]]]:
-        """Search for the terms of each query, without variants."""
+        """Search for the terms of each query, as `search` does: terms that several share are read once."""
         now = self._now
-        found = now.postings.best_of_each(queries, n, now.snapshot(only.channels), now.places.narrowed(only))
+        snapshot, narrowed = now.snapshot(only.channels), now.places.narrowed(only)
+        found = now.postings.best_of_each(queries, n, snapshot, narrowed, variants)
         return [list(zip(now.places.at(docs), scores.tolist(), strict=True)) for docs, scores in found]
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:

@@ -305,7 +305,7 @@ def _find_or_create(
         info = calls(methodcaller("get_collection", name))
         there = (info.config.metadata or {}).get(_METADATA_KEY)
         # of two bots that create it at once, one goes on to the next name
-        if not isinstance(there, dict) or ours == {of: there.get(of, ours[of]) for of in ours}:
+        if not isinstance(there, dict) or ours.items() <= there.items():
             break
     return name, info, there
 
@@ -338,9 +338,6 @@ class QdrantVectorStore:
                 raise VectorsUnavailable(
                     _OTHER_MODEL.format(name=name, where=calls.where, made=about, model=model, size=dimension)
                 )
-            if "archive" not in ours:  # made by an earlier version
-                owned = {_METADATA_KEY: {**ours, "archive": archive}}
-                calls(lambda client: client.update_collection(name, metadata=owned))
             if name != settings.collection:
                 log.info("vectors are in %s: %s is of another model or archive", name, settings.collection)
             there = calls(lambda client: client.get_collection(name)).payload_schema

@@ -14,24 +14,23 @@ import aiosqlite
 
 from rag_core.storage.db import Archive, assign_sequence_numbers
 from rag_core.storage.post_rows import (
+    IN_APPROVED_CHANNEL,
     POST_FIELDS,
+    SAVE_VERSION_SQL,
     decode_media_text,
     decode_post,
-    encode_entities,
     encode_media_text,
+    encode_version,
     get_unix_time,
-    hash_post_text,
     join_media_text,
     to_unix_seconds,
 )
 from rag_core.types import MediaFile, MediaText, Post, PostKey
 
-# Rows of `media AS m` that are to be read: of posts that are there, in channels that an admin approved.
-_READABLE = (
-    "FROM media AS m JOIN posts AS t ON t.chat_id = m.chat_id AND t.message_id = m.message_id "
-    "WHERE m.state = 'waiting' AND t.deleted_at IS NULL "
-    "AND m.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
-)
+# Rows of `media AS m` and their posts; of posts that are there, in channels that an admin approved; that wait.
+_FILES = "FROM media AS m JOIN posts AS t ON t.chat_id = m.chat_id AND t.message_id = m.message_id"
+_LIVING = f"{_FILES} WHERE t.deleted_at IS NULL AND {IN_APPROVED_CHANNEL}"
+_READABLE = f"{_LIVING} AND m.state = 'waiting'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +99,8 @@ async def _keep_version(connection: aiosqlite.Connection, key: PostKey) -> None:
         f"SELECT {POST_FIELDS}, t.stamp, t.update_id FROM posts AS t WHERE t.chat_id = ? AND t.message_id = ?", key
     )
     for row in rows:
-        post = join_media_text(decode_post(row))
-        await connection.execute(
-            "INSERT OR IGNORE INTO post_versions (chat_id, message_id, stamp, update_id, text_hash, text, entities) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                *key,
-                row["stamp"],
-                row["update_id"],
-                hash_post_text(post.text),
-                post.text,
-                encode_entities(post.entities),
-            ),
-        )
+        version = encode_version(join_media_text(decode_post(row)), (row["stamp"], row["update_id"]))
+        await connection.execute(SAVE_VERSION_SQL, version)
         await connection.execute("UPDATE posts SET version = version + 1 WHERE chat_id = ? AND message_id = ?", key)
 
 
@@ -142,11 +130,8 @@ async def find_known_text(
     archive: Archive, file_id: str = "", digest: bytes = b""
 ) -> tuple[bytes, list[MediaText]] | None:
     """Find the digest and text of a file that was read before, by its id or by the SHA-256 of its bytes."""
-    rows = await archive.rows(
-        "SELECT m.digest, t.media_text FROM media AS m JOIN posts AS t ON t.chat_id = m.chat_id "
-        f"AND t.message_id = m.message_id WHERE {'m.file' if file_id else 'm.digest'} = ? AND m.state = 'read' LIMIT 1",
-        (file_id or digest,),
-    )
+    which = f"WHERE {'m.file' if file_id else 'm.digest'} = ? AND m.state = 'read' LIMIT 1"
+    rows = await archive.rows(f"SELECT m.digest, t.media_text {_FILES} {which}", (file_id or digest,))
     return next(((bytes(row[0]), list(decode_media_text(row[1]))) for row in rows), None)
 
 
@@ -199,9 +184,7 @@ class MediaCount:
 async def count_media(archive: Archive) -> list[MediaCount]:
     """Count the files of living posts of approved channels."""
     rows = await archive.rows(
-        "SELECT m.kind, m.state, m.problem, count(*), sum(m.seconds) FROM media AS m JOIN posts AS t "
-        "ON t.chat_id = m.chat_id AND t.message_id = m.message_id WHERE t.deleted_at IS NULL "
-        "AND m.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
+        f"SELECT m.kind, m.state, m.problem, count(*), sum(m.seconds) {_LIVING} "
         "GROUP BY m.kind, m.state, m.problem ORDER BY m.kind, m.state, m.problem"
     )
     return [MediaCount(*row) for row in rows]

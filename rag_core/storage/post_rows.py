@@ -36,11 +36,19 @@ JOIN_BY_KEY = (
     "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]')"
 )
 
+# Condition on a table `t` of posts: those in channels that an admin approved.
+IN_APPROVED_CHANNEL = "t.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
+
 # Condition on a table `t` of posts: those that may be found.
 VISIBLE_POSTS = (
-    "t.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
-    "AND t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
+    f"{IN_APPROVED_CHANNEL} AND t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
     "(SELECT 1 FROM channels AS c WHERE c.chat_id = t.chat_id AND c.guarded_too))"
+)
+
+# For rows of `encode_version`.
+SAVE_VERSION_SQL = (
+    "INSERT OR IGNORE INTO post_versions (chat_id, message_id, stamp, update_id, text_hash, text, entities) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -131,6 +139,11 @@ def encode_post(post: Post) -> tuple[object, ...]:
         next((one.text for one in post.media_text if one.kind == PAGE), None),
         *((origin.name, origin.chat_id) if origin else (None, None)),
     )
+
+
+def encode_version(post: Post, order: tuple[int, int]) -> tuple[object, ...]:
+    """Encode the text of a post, written at a stamp by an update, as a row of earlier texts."""
+    return (*post.key, *order, hash_post_text(post.text), post.text, encode_entities(post.entities))
 
 
 def decode_post(row: sqlite3.Row) -> Post:
@@ -262,7 +275,7 @@ class PostMerger:
 
     def __init__(self) -> None:
         self.states: dict[PostKey, MergeState] = {}  # of stored posts at first
-        self.versions: list[tuple[object, ...]] = []  # rows of `post_versions` to write
+        self.versions: list[tuple[object, ...]] = []  # to write by `SAVE_VERSION_SQL`
 
     def merge(self, post: Post, update_id: int) -> PostTally:
         """Merge one arriving post."""
@@ -320,9 +333,8 @@ class PostMerger:
         return False
 
     def _add_version(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> None:
-        text_hash = hash_post_text(post.text)
-        self.versions.append((*post.key, *arrived, text_hash, post.text, encode_entities(post.entities)))
-        state.older.add(text_hash)
+        self.versions.append(encode_version(post, arrived))
+        state.older.add(hash_post_text(post.text))
         state.post = replace(state.post, version=state.post.version + 1)
         state.needs_write = True
 

@@ -22,9 +22,11 @@ import numpy as np
 from rag_core.storage.db import Archive, assign_sequence_numbers
 from rag_core.storage.media import queue_files
 from rag_core.storage.post_rows import (
+    IN_APPROVED_CHANNEL,
     JOIN_BY_KEY,
     POST_COLUMNS,
     POST_FIELDS,
+    SAVE_VERSION_SQL,
     WITH_TEXT,
     MergeState,
     PostMerger,
@@ -183,11 +185,7 @@ async def save_arrivals_in_transaction(
     ((before,),) = await connection.execute_fetchall("SELECT value FROM sequence")
     seq, rows = merger.rows(before)
     await connection.executemany(_UPSERT_POST, [(*row, source) for row in rows])
-    await connection.executemany(
-        "INSERT OR IGNORE INTO post_versions "
-        "(chat_id, message_id, stamp, update_id, text_hash, text, entities) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        merger.versions,
-    )
+    await connection.executemany(SAVE_VERSION_SQL, merger.versions)
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
     await queue_files(connection, merger.list_newest(arrivals), source)
     return tally
@@ -386,9 +384,8 @@ async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[i
 
 async def count_posts(archive: Archive, chat_id: int | None = None) -> int:
     """Count the living posts of one channel, or of all channels that an admin approved."""
-    which = "chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
-    sql = f"SELECT count(*) FROM posts WHERE deleted_at IS NULL AND ({which} OR chat_id = ?1) "
-    return int(await archive.value(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,)))
+    which = f"t.deleted_at IS NULL AND ({IN_APPROVED_CHANNEL} OR t.chat_id = ?1) AND (?1 IS NULL OR t.chat_id = ?1)"
+    return int(await archive.value(f"SELECT count(*) FROM posts AS t WHERE {which}", (chat_id,)))
 
 
 async def count_post_rows(archive: Archive) -> int:

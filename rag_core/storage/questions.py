@@ -45,11 +45,6 @@ async def get_linked_question(archive: Archive, handle: str) -> str | None:
     return text
 
 
-async def forget_old_links(archive: Archive, before: datetime) -> int:
-    """Drop question links made before a moment. Returns how many."""
-    return await archive.execute("DELETE FROM linked_questions WHERE made_at < ?", (to_unix_seconds(before),))
-
-
 _MAX_TRACES = 5000  # traces kept: weeks of a busy bot, a few megabytes
 
 
@@ -120,14 +115,6 @@ async def count_votes(archive: Archive, *, question_id: int | None = None, since
     )
     good, bad, *why = row
     return VoteCounts(good, bad, tuple(why))
-
-
-async def forget_voters(archive: Archive, before: datetime) -> int:
-    """Erase user and question of votes before a moment; the votes stay counted. Returns how many."""
-    return await archive.execute(
-        "UPDATE votes SET user_id = NULL, question_id = NULL WHERE user_id IS NOT NULL AND voted_at < ?",
-        (to_unix_seconds(before),),
-    )
 
 
 # A long answer has several messages; in a busy group messages of others come between them.

@@ -11,13 +11,12 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import get_unix_time
 
 # A rich message of 32,768 characters, each with its own markup, in reply to another: two or three million bytes and
 # 200,000 values.
@@ -110,11 +109,8 @@ def check_bounds(raw: Mapping[str, Any]) -> None:
         level = [value for value in inner if isinstance(value, CONTAINERS)]
 
 
-# Telegram redelivers an update for at most 24 h; twice that is safe.
-_DONE_RETENTION_S = 48 * 3600
-
 _ALBUM_WAIT_S = 2  # Telegram does not mark the end of an album; its members come within a second of each other
-_IS_POST_SQL = "kind IN ('channel_post', 'edited_channel_post')"
+IS_POST_SQL = "kind IN ('channel_post', 'edited_channel_post')"
 _BATCH_UPDATES = 500  # read at a time
 _BATCH_CHARACTERS = 1 << 23
 
@@ -143,12 +139,12 @@ async def list_pending_posts(archive: Archive, limit: int = _BATCH_UPDATES) -> l
     # The upper bound: a clock that was put back must not delay them for longer.
     now = get_unix_time()
     held = f"raw LIKE '%\"media_group_id\":%' AND received_at BETWEEN {now - _ALBUM_WAIT_S + 1} AND {now}"
-    return await _fetch_pending_updates(archive, f"{_IS_POST_SQL} AND NOT ({held})", limit)
+    return await _fetch_pending_updates(archive, f"{IS_POST_SQL} AND NOT ({held})", limit)
 
 
 async def list_unclaimed_updates(archive: Archive, bot_id: int, after: int = -1) -> list[RawUpdate]:
     """List other unclaimed updates of a bot, which a crash left unhandled: a batch of those with ids above `after`."""
-    which = f"NOT {_IS_POST_SQL} AND claimed_at IS NULL AND bot_id = {bot_id:d} AND update_id > {after:d}"
+    which = f"NOT {IS_POST_SQL} AND claimed_at IS NULL AND bot_id = {bot_id:d} AND update_id > {after:d}"
     return [raw for _, raw in await _fetch_pending_updates(archive, which, _BATCH_UPDATES)]
 
 
@@ -183,7 +179,7 @@ async def is_update_claimed(archive: Archive, bot_id: int, update_id: int) -> bo
 
 async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
     """Claim an update: True exactly once, also if it was never saved; one that is no channel post counts as done."""
-    kept = f"{_IS_POST_SQL} OR state = 'poison'"
+    kept = f"{IS_POST_SQL} OR state = 'poison'"
     claimed = await archive.execute(
         "INSERT INTO updates (bot_id, update_id, kind, state, received_at, claimed_at) "
         "VALUES (?1, ?2, '', 'done', ?3, ?3) ON CONFLICT (bot_id, update_id) DO UPDATE SET claimed_at = ?3, "
@@ -191,21 +187,6 @@ async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
         (bot_id, update_id, get_unix_time()),
     )
     return claimed == 1
-
-
-async def forget_done_updates(archive: Archive, moment: datetime) -> int:
-    """Delete done updates received more than 48 h before a moment. Returns how many."""
-    return await archive.execute(
-        "DELETE FROM updates WHERE state = 'done' AND received_at < ?", (to_unix_seconds(moment) - _DONE_RETENTION_S,)
-    )
-
-
-async def forget_poison_updates(archive: Archive, before: datetime) -> int:
-    """Delete quarantined updates received before a moment, posts excepted: they may hold texts of users."""
-    return await archive.execute(
-        f"DELETE FROM updates WHERE state = 'poison' AND NOT {_IS_POST_SQL} AND received_at < ?",
-        (to_unix_seconds(before),),
-    )
 
 
 async def count_updates_by_state(archive: Archive) -> dict[str, int]:
@@ -221,7 +202,7 @@ async def count_unhandled_updates(archive: Archive) -> int:
     """Count updates with posts that are not saved yet, and other updates unhandled for more than a minute."""
     return int(
         await archive.value(
-            f"SELECT count(*) FROM updates WHERE state = 'pending' AND ({_IS_POST_SQL} OR received_at < ?)",
+            f"SELECT count(*) FROM updates WHERE state = 'pending' AND ({IS_POST_SQL} OR received_at < ?)",
             (get_unix_time() - _HANDLING_TIME_S,),
         )
     )

@@ -274,7 +274,7 @@ class ConversationTurn:
     asked_at: datetime | None = None
 
 
-_EXPIRE_TURNS = "DELETE FROM talks WHERE asked_at < ?"
+EXPIRE_TURNS_SQL = "DELETE FROM talks WHERE asked_at < ?"
 
 
 async def remember_turn(
@@ -284,7 +284,7 @@ async def remember_turn(
     names = json.dumps(turn.entities, ensure_ascii=False)
 
     def remember(connection: sqlite3.Connection) -> None:
-        connection.execute(_EXPIRE_TURNS, (to_unix_seconds(expired),))
+        connection.execute(EXPIRE_TURNS_SQL, (to_unix_seconds(expired),))
         connection.execute(
             "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
             (*talk, turn.question, names, to_unix_seconds(at)),
@@ -311,11 +311,6 @@ async def forget_turns(
     """Delete the turns of a user, a chat, a topic; None means any. Returns how many."""
     which = "(?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) AND (?3 IS NULL OR thread = ?3)"
     return await archive.execute(f"DELETE FROM talks WHERE {which}", (user, chat, thread))
-
-
-async def expire_turns(archive: Archive, before: datetime) -> int:
-    """Delete turns asked before a moment. Returns how many."""
-    return await archive.execute(_EXPIRE_TURNS, (to_unix_seconds(before),))
 
 
 # Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.
@@ -450,30 +445,6 @@ async def get_user_language(archive: Archive, user_id: int) -> str | None:
     sql = "SELECT lang FROM questions WHERE user_id = ? ORDER BY id DESC LIMIT 1"
     lang: str | None = await archive.value(sql, (user_id,))
     return lang
-
-
-_FORGET_BATCH_ROWS = 1000  # rows of one transaction
-
-
-async def forget_question_texts(archive: Archive, before: datetime) -> int:
-    """Erase who asked what in questions finished before a moment, which stay counted, and old memberships."""
-    from rag_core.storage.questions import IS_REFUSAL_SQL
-
-    await archive.execute("DELETE FROM memberships WHERE seen_at < ?", (to_unix_seconds(before),))
-    forgotten = 0
-    while True:
-        async with archive.writing() as connection:
-            cursor = await connection.execute(
-                "UPDATE questions SET text = '', user_id = 0, chat_id = 0, message_id = 0, thread = NULL, "
-                "answer_message_id = NULL, handle = NULL, answer = CASE state WHEN 'answered' THEN "
-                f"json_object('refused', json(CASE WHEN {IS_REFUSAL_SQL} THEN 'true' ELSE 'false' END), "
-                "'certainty', json_extract(answer, '$.certainty')) END "
-                "WHERE id IN (SELECT id FROM questions WHERE finished_at < ? AND text <> '' LIMIT ?)",
-                (to_unix_seconds(before), _FORGET_BATCH_ROWS),
-            )
-            if cursor.rowcount < 1:
-                return forgotten
-            forgotten += cursor.rowcount
 
 
 MAX_TOKENS = 20  # of all admins: a list that fits into one message

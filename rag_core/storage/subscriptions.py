@@ -17,8 +17,6 @@ from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to
 from rag_core.types import PostKey
 
 MAX_WATCHES = 20  # a reader, and a group
-_BLOCKED_DAYS = 30  # after which the watches of a chat that blocked the bot are deleted
-_KEPT_HITS_DAYS = 30
 
 # "waiting" to be sent; "told"; a copy that "joined" a told one; "closed" to its reader, or gone; "over" the number of a
 # day, which one line sums up, and then "listed".
@@ -180,19 +178,6 @@ async def count_told(archive: Archive, chat_id: int, since: int) -> int:
     """Count the notices that a chat got since a moment."""
     which = "state = 'told' AND done_at >= ? AND watch_id IN (SELECT id FROM watches WHERE chat_id = ?)"
     return int(await archive.value(f"SELECT count(*) FROM watch_hits WHERE {which}", (since, chat_id)))
-
-
-async def forget_old_watches(archive: Archive, now: datetime) -> int:
-    """Delete old hits, and watches of chats that blocked the bot long ago. Returns the number of watches."""
-    day, moment = 86_400, to_unix_seconds(now)
-    long_ago = moment - _BLOCKED_DAYS * day
-    async with archive.writing() as connection:
-        await connection.execute(
-            "DELETE FROM watch_hits WHERE found_at < ? OR watch_id IN (SELECT id FROM watches WHERE blocked_at < ?)",
-            (moment - _KEPT_HITS_DAYS * day, long_ago),
-        )
-        cursor = await connection.execute("DELETE FROM watches WHERE blocked_at < ?", (long_ago,))
-    return cursor.rowcount
 
 
 @dataclass(frozen=True, slots=True)

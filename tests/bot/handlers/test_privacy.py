@@ -9,7 +9,8 @@ from stored_updates import save_updates
 
 from bot.sandbox.state import get_message_key
 from bot.views.keyboards import Press
-from rag_core.storage import channels, questions, raw_updates, readers
+from rag_core.storage import channels, questions
+from rag_core.storage.retention import forget_old_data
 from rag_core.types import Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -190,10 +191,7 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(sandbox, 
         await save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
         later = datetime.now(UTC) + timedelta(seconds=5)
         for _ in range(2):
-            await readers.forget_question_texts(archive, later)
-            await questions.forget_voters(archive, later)
-            await questions.forget_old_links(archive, later)
-            await raw_updates.forget_poison_updates(archive, later)
+            await forget_old_data(archive, later, timedelta(0), timedelta(0))
         votes = await questions.count_votes(archive, since=later - timedelta(days=1))
     assert (votes.good, votes.bad) == (1, 0)
     assert execute(home, "SELECT user_id, question_id FROM votes") == [(None, None)]

@@ -14,7 +14,7 @@ QUERIES = st.lists(WORDS, min_size=1, max_size=5)
 
 
 def top(index, query, n=50, snapshot=None):
-    docs, scores = index.best(query, n, snapshot or index.snapshot())
+    ((docs, scores),) = index.best_of_each([query], n, snapshot or index.snapshot())
     return list(zip(docs.tolist(), scores.tolist(), strict=True))
 
 
@@ -54,7 +54,7 @@ def test_what_was_deleted_is_as_if_never_added_also_before_compacting(corpus, qu
 
 
 def found(index, query, n, mask):
-    docs, _ = index.best(query, n, index.snapshot(), lambda some: mask[some])
+    ((docs, _),) = index.best_of_each([query], n, index.snapshot(), lambda some: mask[some])
     return docs.tolist()
 
 
@@ -89,7 +89,7 @@ def test_queries_searched_together_find_what_each_finds_alone(corpus, queries, n
     index = PostingsBM25(corpus)
     snapshot = IndexSnapshot(len(corpus), mask.take, int(mask.sum()), 5.0)
     together = [(docs.tolist(), scores.tolist()) for docs, scores in index.best_of_each(queries, n, snapshot)]
-    alone = [index.best(query, n, snapshot) for query in queries]
+    alone = [index.best_of_each([query], n, snapshot)[0] for query in queries]
     assert together == [(docs.tolist(), scores.tolist()) for docs, scores in alone]
 
 
@@ -113,7 +113,7 @@ def test_a_query_that_fails_leaves_nothing_for_the_next():
     index = PostingsBM25([["cat", "sat"], ["cat"], ["dog"], ["bird"], ["fish"]])
     expected = top(index, ["cat"])
     with pytest.raises(RuntimeError):
-        index.best(["cat"], 50, index.snapshot(), broken)
+        index.best_of_each([["cat"]], 50, index.snapshot(), broken)
     assert top(index, ["cat"]) == expected
 
 

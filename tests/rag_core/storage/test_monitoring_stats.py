@@ -5,6 +5,7 @@ from stored_updates import save_updates
 
 from rag_core.storage import questions, raw_updates, readers
 from rag_core.storage.questions import QuestionStats
+from rag_core.storage.retention import forget_question_texts
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
 SAID, REFUSED, CLOSED = {"sentences": [{"support": 1}], "found": [[1, 2]]}, {"sentences": [], "found": []}, {}
@@ -46,8 +47,8 @@ async def test_old_questions_are_forgotten_and_still_counted(archive):
     await fill(archive)
     everything = NOW - timedelta(days=100)
     before = await questions.count_questions_since(archive, everything)
-    assert await readers.forget_question_texts(archive, NOW - timedelta(days=30)) == 2
-    assert await readers.forget_question_texts(archive, NOW - timedelta(days=30)) == 0
+    assert await forget_question_texts(archive, NOW - timedelta(days=30)) == 2
+    assert await forget_question_texts(archive, NOW - timedelta(days=30)) == 0
     assert await questions.count_questions_since(archive, everything) == before
     old = await archive.rows("SELECT * FROM questions WHERE asked_at < ?", (int(NOW.timestamp()) - 20 * 86400,))
     assert [(r["text"], r["user_id"], r["chat_id"], r["message_id"], r["answer_message_id"]) for r in old] == [
@@ -62,7 +63,7 @@ async def test_old_questions_are_forgotten_and_still_counted(archive):
 
 async def test_a_question_that_still_waits_is_not_forgotten(archive):
     await ask(archive, 1, 400, "waiting")
-    assert await readers.forget_question_texts(archive, NOW) == 0
+    assert await forget_question_texts(archive, NOW) == 0
     taken = await questions.take_next_question(archive)
     assert taken and taken.text == "question 1"
 

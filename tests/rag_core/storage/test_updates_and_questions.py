@@ -3,7 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from stored_updates import save_updates
@@ -11,6 +11,7 @@ from stored_updates import save_updates
 from rag_core.storage import questions, raw_updates, readers, subscriptions
 from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.raw_updates import RawUpdate, encode_update
+from rag_core.storage.retention import forget_old_data
 from rag_core.types import PostKey
 
 BOT = 42
@@ -66,7 +67,8 @@ async def test_only_old_and_done_updates_are_forgotten(archive):
     await settle(archive, 1, 2)
     async with archive.writing() as connection:
         await connection.execute("UPDATE updates SET received_at = received_at - 49 * 3600 WHERE update_id <> 2")
-    assert await raw_updates.forget_done_updates(archive, datetime.now(UTC)) == 1
+    forgotten = await forget_old_data(archive, datetime.now(UTC), timedelta(days=30), timedelta(days=30))
+    assert forgotten["updates"] == 1
     assert await raw_updates.count_updates_by_state(archive) == {"pending": 1, "poison": 0, "done": 1}
 
 

@@ -24,7 +24,6 @@ class Command(NamedTuple):
     module: str
     help: str
     examples: tuple[str, ...]  # those of a subcommand begin with both names
-    declare: str = "declare"  # the function that adds the arguments
 
 
 COMMANDS = {
@@ -32,40 +31,34 @@ COMMANDS = {
         "demo", "try everything on this machine: no token, no network",
         ("demo", 'demo --once "How much is the upgrade arm?"'),
     ),
-    "init": Command(
-        "run", "put your bot's token into .env, and check it",
-        ("init", "init < token.txt"), "declare_init",
-    ),
+    "init": Command("run", "put your bot's token into .env, and check it", ("init", "init < token.txt")),
     "run": Command("run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
     "import": Command(
         "data", "import an export of Telegram Desktop (result.json)",
-        ("import ChatExport/result.json", "import ChatExport --username @channel"), "declare_import",
+        ("import ChatExport/result.json", "import ChatExport --username @channel"),
     ),
     "history": Command(
         "data", "fetch the channels' earlier posts from Telegram; how far that is",
         ("history", "history estimate @channel", "history begin @channel --since 2024-01-01",
-         "history pause @channel"), "declare_history",
+         "history pause @channel"),
     ),
     "media": Command(
         "data", "pictures, voices and documents of posts: how many are read; read the rest",
-        ("media", "media read", "media pause"), "declare_media",
+        ("media", "media read", "media pause"),
     ),
     "ask": Command(
         "ask", "ask one question; you may read every channel",
         ('ask "what is new?"', 'ask "How much is membership?" --trace', "ask < question.txt"),
     ),
-    "chat": Command(
-        "ask", "talk to your channels; it remembers what you asked",
-        ("chat", "chat --recipe agent"), "declare_chat",
-    ),
+    "chat": Command("ask", "talk to your channels; it remembers what you asked", ("chat", "chat --recipe agent")),
     "verify": Command(
         "ask", "check what a text claims against the posts",
-        ('verify "The bus costs 40 rubles."', "verify < article.txt"), "declare_verify",
+        ('verify "The bus costs 40 rubles."', "verify < article.txt"),
     ),
     "mcp": Command(
         "mcp", "let an assistant ask your channels (MCP over stdin and stdout)", ("mcp", "mcp --as-reader"),
     ),
-    "digest": Command("ask", "what is new, each event once", ("digest", "digest --days 1 --json"), "declare_digest"),
+    "digest": Command("ask", "what is new, each event once", ("digest", "digest --days 1 --json")),
     "doctor": Command("doctor", "check everything, and say what to do", ("doctor", "doctor --json")),
     "models": Command(
         "models", "list the models, get them, choose among them",
@@ -73,17 +66,14 @@ COMMANDS = {
     ),
     "reindex": Command(
         "data", "build the search anew; the old one answers meanwhile",
-        ("reindex", "reindex --channel @channel"), "declare_reindex",
+        ("reindex", "reindex --channel @channel"),
     ),
-    "backup": Command("data", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"),
+    "backup": Command("data", "back the posts up now, also while the bot runs", ("backup",)),
     "restore": Command(
         "data", "put a backup back; the bot must be stopped",
-        ("restore", "restore data/backups/citegram-20250101-031500.db"), "declare_restore",
+        ("restore", "restore data/backups/citegram-20250101-031500.db"),
     ),
-    "trace": Command(
-        "data", "how an answer was made: stages, timings, counts",
-        ("trace 3f9a0c1d --json",), "declare_trace",
-    ),
+    "trace": Command("data", "how an answer was made: stages, timings, counts", ("trace 3f9a0c1d --json",)),
     "eval": Command(
         "eval", "measure how good the answers are, on your own questions",
         ("eval make mine", "eval answers mine --compare direct,agent", "eval retrieval mine --all",
@@ -176,7 +166,7 @@ def build_parser(named: Sequence[str]) -> CommandParser:
     for name, command in COMMANDS.items():
         added = commands.add_parser(name, description=command.help, help=command.help)
         if name in named:
-            getattr(import_module(f"bot.cli.{command.module}"), command.declare)(added)
+            import_module(f"bot.cli.{command.module}").declare(added, name)
             added.set_examples(command.examples)
     return parser
 

@@ -37,40 +37,27 @@ _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a me
 _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of `ask`."""
-    _add_text(parser, "question", "the question; - or nothing: read from stdin")
-    _add_recipe(parser)
-    parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
-    parser.add_argument("--trace", action="store_true", help="stages, timings, counts and results after the answer")
-    parser.set_defaults(run=run)
-
-
-def declare_verify(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of `verify`."""
-    _add_text(parser, "text", "what is claimed; - or nothing: read from stdin")
-    parser.add_argument("--json", action="store_true", help="the verdicts as one JSON object")
-    parser.add_argument("--trace", action="store_true", help="stages, timings and counts after the verdicts")
-    parser.set_defaults(run=run_verify)
-
-
-def declare_chat(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of `chat`."""
-    _add_recipe(parser)
-    parser.set_defaults(run=_run_chat)
-
-
-def _add_text(parser: argparse.ArgumentParser, name: str, what: str) -> None:
-    parser.add_argument(name, nargs="*", metavar=name.upper(), help=what)
-    parser.set_defaults(report_wrong_use=parser.error)
-
-
-def _add_recipe(parser: argparse.ArgumentParser) -> None:
-    how = (
-        "how the answer is made: direct searches once, agent looks again where little was found, the others are for a "
-        "language model (default: auto)"
-    )
-    parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help=how)
+def declare(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the arguments to the parser of one of the commands."""
+    if name in {"ask", "verify"}:
+        given, what = ("question", "the question") if name == "ask" else ("text", "what is claimed")
+        parser.add_argument(given, nargs="*", metavar=given.upper(), help=f"{what}; - or nothing: read from stdin")
+    if name in {"ask", "chat"}:
+        how = (
+            "how the answer is made: direct searches once, agent looks again where little was found, the others are "
+            "for a language model (default: auto)"
+        )
+        parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help=how)
+    if name == "digest":
+        parser.add_argument("--days", type=int, default=7, metavar="N", help="of the last N days (default: 7)")
+    if name != "chat":
+        said = {"ask": "the answer", "verify": "the verdicts", "digest": "the lines"}[name]
+        parser.add_argument("--json", action="store_true", help=f"{said} as one JSON object")
+    if name in {"ask", "verify"}:
+        found = ", counts and results after the answer" if name == "ask" else " and counts after the verdicts"
+        parser.add_argument("--trace", action="store_true", help=f"stages, timings{found}")
+    commands = {"ask": run, "chat": _run_chat, "verify": run_verify, "digest": _run_digest}
+    parser.set_defaults(run=commands[name], report_wrong_use=parser.error)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -222,13 +209,6 @@ def _read_line() -> str | None:
 
 
 _MAX_DIGEST_DAYS = 36_500  # Telegram is younger
-
-
-def declare_digest(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of `digest`."""
-    parser.add_argument("--days", type=int, default=7, metavar="N", help="of the last N days (default: 7)")
-    parser.add_argument("--json", action="store_true", help="the lines as one JSON object")
-    parser.set_defaults(run=_run_digest)
 
 
 async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, date, datetime, time
 from functools import partial
@@ -38,18 +39,49 @@ if TYPE_CHECKING:  # imported where they are used: each command of the two does 
     from ingest.json_export import ImportOptions
     from rag_core.engine import Engine
 
+_ACTION_HELP = "what to do (default: list)"
 
-def declare_import(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of the command."""
-    parser.add_argument("path", type=Path, metavar="PATH", help="result.json, or its folder")
-    parser.add_argument("--title", help="what to call it, if not as in the export")
-    parser.add_argument("--username", help="the channel's public @name: exports do not hold it, and links need it")
-    who = "who may read it: public, members or admins (default: public with --username, else admins)"
-    parser.add_argument("--visibility", choices=[v.value for v in Visibility], help=who)
-    parser.add_argument("--allow-private", action="store_true", help="import personal chats too")
-    parser.add_argument("--json", action="store_true", help="end with one line of counts as JSON")
-    stopped = "Stopped. What was read so far is kept: the same command goes on from there."
-    parser.set_defaults(run=_run_import, stopped=stopped)
+
+def declare(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the arguments to the parser of one of the commands."""
+    run: Callable[[argparse.Namespace, Settings], Awaitable[int]]
+    match name:
+        case "import":
+            run = _run_import
+            parser.add_argument("path", type=Path, metavar="PATH", help="result.json, or its folder")
+            parser.add_argument("--title", help="what to call it, if not as in the export")
+            public = "the channel's public @name: exports do not hold it, and links need it"
+            parser.add_argument("--username", help=public)
+            who = "who may read it: public, members or admins (default: public with --username, else admins)"
+            parser.add_argument("--visibility", choices=[v.value for v in Visibility], help=who)
+            parser.add_argument("--allow-private", action="store_true", help="import personal chats too")
+            parser.add_argument("--json", action="store_true", help="end with one line of counts as JSON")
+            parser.set_defaults(stopped="Stopped. What was read so far is kept: the same command goes on from there.")
+        case "reindex":
+            run = _run_reindex
+            parser.add_argument("--channel", metavar="CHANNEL", help="only this one: @name, link, id or title")
+        case "history":
+            run = _run_history
+            actions = ("list", "estimate", "begin", *_STATE_BY_ACTION, "undo")
+            parser.add_argument("action", nargs="?", default="list", choices=actions, help=_ACTION_HELP)
+            parser.add_argument(
+                "channel", nargs="?", metavar="CHANNEL", help="its @name, link, id or title; not for list"
+            )
+            parser.add_argument("--since", type=date.fromisoformat, metavar="YYYY-MM-DD", help="begin: no older posts")
+            parser.add_argument("--json", action="store_true", help="list: one JSON object for each channel")
+        case "media":
+            run, actions = _run_media, ("list", "read", "pause", "resume", "retry")
+            parser.add_argument("action", nargs="?", default="list", choices=actions, help=_ACTION_HELP)
+        case "restore":
+            run, which = _run_restore, "the backup (default: the newest that is whole)"
+            parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=which)
+        case "trace":
+            run = _run_trace
+            parser.add_argument("id", metavar="ID", help="trace_id of an answer")
+            parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+        case _:
+            run = _run_backup
+    parser.set_defaults(run=run)
 
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
@@ -116,12 +148,6 @@ def _print_report(report: ImportReport, searched: list[str], *, as_json: bool) -
         print(strip_control_characters(note))
 
 
-def declare_reindex(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of the command."""
-    parser.add_argument("--channel", metavar="CHANNEL", help="only this one: @name, link, id or title")
-    parser.set_defaults(run=_run_reindex)
-
-
 async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
     """Rebuild in the running bot, or here: what was interrupted first, then the vectors of a model asked for."""
     require_archive(settings.data.dir)
@@ -181,16 +207,6 @@ _STATE_BY_ACTION = {
     "resume": ("running", ("paused", "failed")),
     "cancel": ("cancelled", ("running", "paused", "failed")),
 }
-
-
-def declare_history(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of the command."""
-    actions = ("list", "estimate", "begin", *_STATE_BY_ACTION, "undo")
-    parser.add_argument("action", nargs="?", default="list", choices=actions, help="what to do (default: list)")
-    parser.add_argument("channel", nargs="?", metavar="CHANNEL", help="its @name, link, id or title; not for list")
-    parser.add_argument("--since", type=date.fromisoformat, metavar="YYYY-MM-DD", help="begin: no older posts")
-    parser.add_argument("--json", action="store_true", help="list: one JSON object for each channel")
-    parser.set_defaults(run=_run_history)
 
 
 async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
@@ -286,15 +302,6 @@ async def _print_list(archive: Archive, *, as_json: bool) -> None:
         print(f"{strip_control_characters(channel.title)}: {said}")
 
 
-_MEDIA_ACTIONS = ("list", "read", "pause", "resume", "retry")
-
-
-def declare_media(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of the command."""
-    parser.add_argument("action", nargs="?", default="list", choices=_MEDIA_ACTIONS, help="what to do (default: list)")
-    parser.set_defaults(run=_run_media)
-
-
 async def _run_media(args: argparse.Namespace, settings: Settings) -> int:
     require_archive(settings.data.dir)
     async with hold_folder_or_connect(settings.data.dir) as owner, open_archive(settings.data.dir) as archive:
@@ -340,26 +347,6 @@ async def read_media_files(rag: Engine, settings: Settings) -> None:
         finally:
             await reader.close()
     await catch_up_indexes(rag)
-
-
-def declare_backup(parser: argparse.ArgumentParser) -> None:
-    """Add nothing to the parser of `backup`, which has no arguments."""
-    parser.set_defaults(run=_run_backup)
-
-
-def declare_restore(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of `restore`."""
-    parser.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE", help="the backup (default: the newest that is whole)"
-    )
-    parser.set_defaults(run=_run_restore)
-
-
-def declare_trace(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of `trace`."""
-    parser.add_argument("id", metavar="ID", help="trace_id of an answer")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
-    parser.set_defaults(run=_run_trace)
 
 
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:

@@ -134,7 +134,7 @@ async def run_demo_bot(settings: Settings) -> AsyncIterator[None]:
         await task
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
+def declare(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the arguments to the parser of the command."""
     first = _DEFAULT_PORTS.start
     parser.add_argument("--port", type=int, help=f"port of the page (default: {first}, or the next free one)")

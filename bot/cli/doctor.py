@@ -30,7 +30,7 @@ CHECKS = (
 )
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
+def declare(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the arguments to the parser of the command."""
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of sentences")
     parser.set_defaults(run=run)

@@ -118,7 +118,7 @@ class EvalKind(NamedTuple):
     rows: str = "questions"
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
+def declare(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the kinds of measurement, each with its arguments, to the parser of the command."""
     kinds = parser.add_subparsers(required=True, metavar="WHAT")
     for name, kind in KINDS.items():

@@ -32,7 +32,7 @@ _HELD_SECONDS = 6.0
 T = TypeVar("T")
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
+def declare(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the arguments to the parser of `mcp`."""
     parser.add_argument("--as-reader", action="store_true", help="answer from the channels that everybody may read")
     parser.set_defaults(run=run)

@@ -30,7 +30,7 @@ from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.readers import load_choices
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
+def declare(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the arguments to the parser of the command."""
     what = parser.add_subparsers(dest="what", required=True, metavar="list|pull|use")
     list_parser = what.add_parser("list", help="every model: what it is for, how large it is, whether it is here")

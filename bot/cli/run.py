@@ -27,9 +27,16 @@ log = logging.getLogger(__name__)
 _THREAD_SWITCH_SECONDS = 0.0005
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of `run`."""
-    parser.set_defaults(run=run, chatty=True)
+def declare(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the arguments to the parser of `init`; `run` has none."""
+    if name == "run":
+        parser.set_defaults(run=run, chatty=True)
+        return
+    replace = "replace another token in .env without asking (default: ask)"
+    parser.add_argument("--replace", action="store_true", help=replace)
+    unchecked = "keep the token without asking Telegram (default: check it)"
+    parser.add_argument("--unchecked", action="store_true", help=unchecked)
+    parser.set_defaults(run=_run_init)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -48,17 +55,6 @@ _COMMENTED_TOKEN_LINE = re.compile(r"[ \t]*#[ \t]*BOT__TOKEN[ \t]*=", re.IGNOREC
 _MAX_TOKEN_LENGTH = 200
 _NO_TOKEN_TEXT = "No token came: run citegram init again, and paste the one that @BotFather gave you."  # noqa: S105
 _NOT_WRITABLE_TEXT = f"{_ENV_FILE} cannot be read and written ({{}}): look at the file, then try again."
-
-
-def declare_init(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of `init`."""
-    parser.add_argument(
-        "--replace", action="store_true", help="replace another token in .env without asking (default: ask)"
-    )
-    parser.add_argument(
-        "--unchecked", action="store_true", help="keep the token without asking Telegram (default: check it)"
-    )
-    parser.set_defaults(run=_run_init)
 
 
 async def _run_init(args: argparse.Namespace, settings: Settings) -> int:

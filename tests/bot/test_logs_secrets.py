@@ -63,7 +63,7 @@ async def run(args, settings):
         raise SettingsWrong(f"{{url}} cannot be used with {proxy}.")
     raise failed()
 
-def declare(parser):
+def declare(parser, _):
     parser.set_defaults(run=run)
 
 sys.modules["bot.cli.doctor"] = types.SimpleNamespace(declare=declare)

@@ -106,7 +106,7 @@ def run(home, capsys):
 
     async def command(*words, code=0):
         parser = argparse.ArgumentParser()
-        ask_command.declare_verify(parser)
+        ask_command.declare(parser, "verify")
         given = {"data": {"dir": home}, "models": {"embedder": "none"}, "bot": {"admins": f"{ADMIN}"}}
         settings = Settings.model_validate(given)
         capsys.readouterr()

@@ -26,7 +26,7 @@ def init(sandbox, tmp_path, monkeypatch):
     async def command(token, *words, api=sandbox.url):
         monkeypatch.setattr("sys.stdin", Stdin(token))
         parser = argparse.ArgumentParser()
-        run_command.declare_init(parser)
+        run_command.declare(parser, "init")
         args = parser.parse_args(words)
         return int(await args.run(args, Settings.model_validate({"bot": {"api": api}})))
 

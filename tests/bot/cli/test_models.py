@@ -20,7 +20,7 @@ def settings(tmp_path):
 async def run_models(settings, *words):
     """`citegram models` with these words; its exit code."""
     parser = argparse.ArgumentParser()
-    models_command.declare(parser)
+    models_command.declare(parser, "models")
     args = parser.parse_args(words)
     return int(await args.run(args, settings))
 

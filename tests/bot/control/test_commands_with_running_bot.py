@@ -63,7 +63,7 @@ def command(capsys):
 
     async def run(module, folder, *words):
         parser = argparse.ArgumentParser()
-        (module.declare_import if module is data_command else module.declare)(parser)
+        module.declare(parser, "import" if module is data_command else "ask")
         args = parser.parse_args([*map(str, words)])
         settings = Settings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
         capsys.readouterr()

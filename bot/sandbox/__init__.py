@@ -105,19 +105,16 @@ def _make_result_adapter(method: BotApiMethod) -> TypeAdapter[Any]:
 
 
 def _decode_value(method: BotApiMethod, name: str, value: Any) -> Any:
-    if not isinstance(value, str) or not value or value[0] not in "[{" or _may_be_text(method, name):
+    """Decode the JSON of a value, unless the field takes texts."""
+    field = method.model_fields.get(name)
+    union = field is not None and get_origin(field.annotation) in (Union, UnionType)
+    takes_text = field is None or field.annotation is str or (union and str in get_args(field.annotation))
+    if takes_text or not isinstance(value, str) or not value or value[0] not in "[{":
         return value
     try:
         return json.loads(value)
     except ValueError as exc:
         raise bad_request(f"can't parse {name} JSON object") from exc
-
-
-@cache
-def _may_be_text(method: BotApiMethod, name: str) -> bool:
-    field = method.model_fields.get(name)
-    union = field is not None and get_origin(field.annotation) in (Union, UnionType)
-    return field is None or field.annotation is str or (union and str in get_args(field.annotation))
 
 
 _MAX_REQUEST_BYTES = 60 * 2**20  # Telegram takes documents of 50 MB

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from inspect import isfunction
 from math import inf
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from aiogram import methods as bot_api
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
@@ -155,16 +155,13 @@ def get_updates(call: bot_api.GetUpdates, world: SandboxState) -> Awaitable[list
     return world.queue.poll(call.offset or 0, limit, min(max(call.timeout or 0, 0), _MAX_POLL_SECONDS))
 
 
-def set_webhook(call: bot_api.SetWebhook, world: SandboxState) -> bool:
-    """Set the webhook; updates are delivered to it from now on."""
-    world.queue.allow(call.allowed_updates)
-    world.queue.hook(call.url, call.secret_token or "", call.max_connections or _DEFAULT_CONNECTIONS)
-    return True
-
-
-def delete_webhook(call: bot_api.DeleteWebhook, world: SandboxState) -> bool:
-    """Remove the webhook."""
-    world.queue.hook("")
+def set_webhook(call: bot_api.SetWebhook | bot_api.DeleteWebhook, world: SandboxState) -> bool:
+    """Set the webhook, to which updates are delivered from now on, or remove it."""
+    if isinstance(call, bot_api.DeleteWebhook):
+        world.queue.hook("")
+    else:
+        world.queue.allow(call.allowed_updates)
+        world.queue.hook(call.url, call.secret_token or "", call.max_connections or _DEFAULT_CONNECTIONS)
     return True
 
 
@@ -179,30 +176,23 @@ def get_webhook_info(call: bot_api.GetWebhookInfo, world: SandboxState) -> Json:
     return info | {"allowed_updates": sorted(queue.allowed)}
 
 
-def set_my_commands(call: bot_api.SetMyCommands, world: SandboxState) -> bool:
-    """Set the commands for a scope and a language."""
-    if len(call.commands) > 100:
+def set_my_commands(call: bot_api.SetMyCommands | bot_api.DeleteMyCommands, world: SandboxState) -> bool:
+    """Set or remove the commands for a scope and a language."""
+    given = call.commands if isinstance(call, bot_api.SetMyCommands) else []
+    if len(given) > 100:
         raise bad_request("BOT_COMMANDS_TOO_MUCH")
-    for command in call.commands:
+    for command in given:
         if not _COMMAND_PATTERN.fullmatch(command.command.removeprefix("/")):
             raise bad_request("BOT_COMMAND_INVALID")
         if not 1 <= len(command.description) <= 256:
             raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
-    commands = [command.model_dump(exclude_none=True) for command in call.commands]
-    world.commands[_format_scope_key(call.scope), call.language_code or ""] = commands
+    scope = call.scope.model_dump(exclude_none=True) if call.scope else {"type": "default"}
+    key = json.dumps(scope, sort_keys=True), call.language_code or ""
+    world.commands.pop(key, None)
+    if given:
+        world.commands[key] = [command.model_dump(exclude_none=True) for command in given]
     world.changed()
     return True
-
-
-def delete_my_commands(call: bot_api.DeleteMyCommands, world: SandboxState) -> bool:
-    """Remove the commands of this scope and language."""
-    world.commands.pop((_format_scope_key(call.scope), call.language_code or ""), None)
-    world.changed()
-    return True
-
-
-def _format_scope_key(scope: Any) -> str:
-    return json.dumps(scope.model_dump(exclude_none=True) if scope else {"type": "default"}, sort_keys=True)
 
 
 _ACTION_SECONDS = 5.0  # https://core.telegram.org/bots/api#sendchataction
@@ -256,19 +246,13 @@ def send_chat_action(call: bot_api.SendChatAction, world: SandboxState) -> bool:
     return True
 
 
-def send_message_draft(call: bot_api.SendMessageDraft, world: SandboxState) -> bool:
-    """Set the draft of a message."""
-    text, entities = prepare_text(call.text, _dump_entities(call.entities), empty=True)
-    return _set_draft(call, world, text, entities, None)
-
-
-def send_rich_message_draft(call: bot_api.SendRichMessageDraft, world: SandboxState) -> bool:
-    """Set the draft of a rich message."""
-    return _set_draft(call, world, "", [], prepare_rich_message(call.rich_message, draft=True))
-
-
-def _set_draft(call: Any, world: SandboxState, text: str, entities: list[Json], rich: Json | None) -> bool:
-    """Set a draft; one for each chat and topic, for half a minute."""
+def set_draft(call: bot_api.SendMessageDraft | bot_api.SendRichMessageDraft, world: SandboxState) -> bool:
+    """Set a draft, of a text or a rich message; one for each chat and topic, for half a minute."""
+    text, entities, rich = "", list[Json](), None
+    if isinstance(call, bot_api.SendRichMessageDraft):
+        rich = prepare_rich_message(call.rich_message, draft=True)
+    else:
+        text, entities = prepare_text(call.text, _dump_entities(call.entities), empty=True)
     room = require_writable_chat(world, call.chat_id)
     if room.kind != "private":
         raise bad_request("message drafts are available only in private chats")
@@ -369,28 +353,23 @@ _NOT_MODIFIED_TEXT = (
 )
 
 
-def send_message(call: bot_api.SendMessage, world: SandboxState) -> Json:
-    """Send a text message."""
-    room = require_writable_chat(world, call.chat_id)
-    text, entities = prepare_text(call.text, _dump_entities(call.entities))
-    options = call.link_preview_options
-    preview = options.model_dump(exclude_unset=True) if isinstance(options, LinkPreviewOptions) else None
-    return _add_bot_message(world, room, call, {"text": text, "entities": entities, "link_preview_options": preview})
-
-
-def send_rich_message(call: bot_api.SendRichMessage, world: SandboxState) -> Json:
-    """Send a rich message."""
-    room = require_writable_chat(world, call.chat_id)
-    return _add_bot_message(world, room, call, {"rich_message": prepare_rich_message(call.rich_message)})
-
-
-def send_document(call: bot_api.SendDocument, world: SandboxState) -> Json:
-    """Send a file; uploads are already among the state's files."""
-    room = require_writable_chat(world, call.chat_id)
-    upload = world.files[str(call.document)]  # of this very call
-    given_entities = _dump_entities(call.caption_entities)
-    caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
-    content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
+def send_message(
+    call: bot_api.SendMessage | bot_api.SendRichMessage | bot_api.SendDocument, world: SandboxState
+) -> Json:
+    """Send a text, a rich message, or a file, which is among the state's files already."""
+    room, content = require_writable_chat(world, call.chat_id), Json()
+    if isinstance(call, bot_api.SendRichMessage):
+        content = {"rich_message": prepare_rich_message(call.rich_message)}
+    elif isinstance(call, bot_api.SendDocument):
+        given_entities = _dump_entities(call.caption_entities)
+        caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
+        upload = world.files[str(call.document)]  # of this very call
+        content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
+    else:
+        text, entities = prepare_text(call.text, _dump_entities(call.entities))
+        options = call.link_preview_options
+        preview = options.model_dump(exclude_unset=True) if isinstance(options, LinkPreviewOptions) else None
+        content = {"text": text, "entities": entities, "link_preview_options": preview}
     return _add_bot_message(world, room, call, content)
 
 
@@ -409,32 +388,40 @@ def copy_message(call: bot_api.CopyMessage, world: SandboxState) -> Json:
     return {"message_id": _add_bot_message(world, room, call, content)["message_id"]}
 
 
-def edit_message_text(call: bot_api.EditMessageText, world: SandboxState) -> Json:
-    """Edit a text or rich message; without `reply_markup` the buttons are removed. 400 if nothing would change."""
-    room, message = _get_own_message(world, call.chat_id, call.message_id)
-    if not {"text", "rich_message"} & message.keys():
-        raise bad_request("there is no text in the message to edit")
-    return _edit_message(world, room, message["message_id"], message, _prepare_edit(call), call)
+def edit_message(
+    call: bot_api.EditMessageText | bot_api.EditMessageReplyMarkup | bot_api.EditEphemeralMessageText
+    | bot_api.EditEphemeralMessageReplyMarkup,
+    world: SandboxState,
+) -> Json | bool:  # fmt: skip
+    """Edit a text or rich message, or its buttons alone; without `reply_markup` these are removed.
 
-
-def _prepare_edit(call: bot_api.EditMessageText | bot_api.EditEphemeralMessageText) -> Json:
-    if call.rich_message is not None:
-        return {"text": None, "entities": None, "rich_message": prepare_rich_message(call.rich_message)}
-    text, entities = prepare_text(call.text, _dump_entities(call.entities))
-    return {"text": text, "entities": entities, "rich_message": None}
-
-
-def edit_message_reply_markup(call: bot_api.EditMessageReplyMarkup, world: SandboxState) -> Json:
-    """Replace or remove the buttons, without an edit date."""
-    room, message = _get_own_message(world, call.chat_id, call.message_id)
-    markup = _build_inline_keyboard(call.reply_markup)
-    if markup == message.get("reply_markup"):
+    400 if nothing would change. The buttons of an ordinary message change without an edit date.
+    """
+    ephemeral, new = hasattr(call, "ephemeral_message_id"), Json()
+    room, key = (_find_ephemeral_message if ephemeral else _find_own_message)(world, call)
+    message = room.messages[key]
+    if isinstance(call, bot_api.EditMessageText | bot_api.EditEphemeralMessageText):
+        if not (ephemeral or {"text", "rich_message"} & message.keys()):
+            raise bad_request("there is no text in the message to edit")
+        if call.rich_message is not None:
+            new = {"text": None, "entities": None, "rich_message": prepare_rich_message(call.rich_message)}
+        else:
+            text, entities = prepare_text(call.text, _dump_entities(call.entities))
+            new = {"text": text, "entities": entities, "rich_message": None}
+    new["reply_markup"] = _build_inline_keyboard(call.reply_markup)
+    if all((message.get(name) or None) == (value or None) for name, value in new.items()):
         raise bad_request(_NOT_MODIFIED_TEXT)
-    return world.change(room, message["message_id"], reply_markup=markup)
+    if not isinstance(call, bot_api.EditMessageReplyMarkup):
+        new["edit_date"] = int(world.clock())
+    edited = world.change(room, key, **new)
+    return ephemeral or edited
 
 
-def delete_message(call: bot_api.DeleteMessage, world: SandboxState) -> bool:
-    """Delete a message for everybody."""
+def delete_message(call: bot_api.DeleteMessage | bot_api.DeleteEphemeralMessage, world: SandboxState) -> bool:
+    """Delete a message for everybody, or an ephemeral one, whose id may then be used again."""
+    if isinstance(call, bot_api.DeleteEphemeralMessage):
+        world.remove(*_find_ephemeral_message(world, call))
+        return True
     room = require_readable_chat(world, call.chat_id)
     message = room.messages.get(call.message_id)
     if message is None:
@@ -491,45 +478,24 @@ def _add_ephemeral_message(world: SandboxState, room: SandboxChat, call: Any, co
     return message
 
 
-def _get_ephemeral_message(world: SandboxState, call: Any, *, edit: bool = True) -> tuple[SandboxChat, int, Json]:
-    room = require_readable_chat(world, call.chat_id)
+def _find_ephemeral_message(world: SandboxState, call: Any) -> tuple[SandboxChat, int]:
+    room, edits = require_readable_chat(world, call.chat_id), not isinstance(call, bot_api.DeleteEphemeralMessage)
     whose = {"receiver_user": {"id": call.receiver_user_id}, "ephemeral_message_id": call.ephemeral_message_id}
     message = room.messages.get(key := get_message_key(whose))
     if message is None or "receiver_user" not in message:
-        raise bad_request(f"message to {'edit' if edit else 'delete'} not found")
-    if edit and not room.member(world.bot.id).leads and world.clock() - message["date"] > world.edit_seconds:
+        raise bad_request(f"message to {'edit' if edits else 'delete'} not found")
+    if edits and not room.member(world.bot.id).leads and world.clock() - message["date"] > world.edit_seconds:
         raise bad_request("message can't be edited")
-    return room, key, message
+    return room, key
 
 
-def _edit_ephemeral_message(world: SandboxState, call: Any, **content: Any) -> bool:
-    room, key, message = _get_ephemeral_message(world, call)
-    _edit_message(world, room, key, message, content, call)
-    return True
-
-
-def _edit_message(world: SandboxState, room: SandboxChat, key: int, message: Json, content: Json, call: Any) -> Json:
-    new = content | {"reply_markup": _build_inline_keyboard(call.reply_markup)}
-    if all((message.get(name) or None) == (value or None) for name, value in new.items()):
-        raise bad_request(_NOT_MODIFIED_TEXT)
-    return world.change(room, key, **new, edit_date=int(world.clock()))
-
-
-def edit_ephemeral_message_text(call: bot_api.EditEphemeralMessageText, world: SandboxState) -> bool:
-    """Edit the text of an ephemeral message, or a rich one; without `reply_markup` the buttons are removed."""
-    return _edit_ephemeral_message(world, call, **_prepare_edit(call))
-
-
-def edit_ephemeral_message_reply_markup(call: bot_api.EditEphemeralMessageReplyMarkup, world: SandboxState) -> bool:
-    """Replace or remove the buttons of an ephemeral message."""
-    return _edit_ephemeral_message(world, call)
-
-
-def delete_ephemeral_message(call: bot_api.DeleteEphemeralMessage, world: SandboxState) -> bool:
-    """Delete an ephemeral message; its id may be used again."""
-    room, key, _ = _get_ephemeral_message(world, call, edit=False)
-    world.remove(room, key)
-    return True
+def _find_own_message(world: SandboxState, call: Any) -> tuple[SandboxChat, int]:
+    room = require_readable_chat(world, call.chat_id)
+    if call.message_id not in room.messages:
+        raise bad_request("message to edit not found")
+    if call.message_id not in world.sent.get(room.id, ()):
+        raise bad_request("message can't be edited")
+    return room, call.message_id
 
 
 def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content: Json) -> Json:
@@ -549,17 +515,9 @@ def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content:
     return message
 
 
-def _get_own_message(world: SandboxState, chat: int | str | None, message_id: int | None) -> tuple[SandboxChat, Json]:
-    room = require_readable_chat(world, chat)
-    if message_id not in room.messages:
-        raise bad_request("message to edit not found")
-    if message_id not in world.sent.get(room.id, ()):
-        raise bad_request("message can't be edited")
-    return room, room.messages[message_id]
-
-
 HANDLERS: dict[type[bot_api.TelegramMethod[Any]], Callable[..., Any]] = {
-    hints["call"]: handler
+    kind: handler
     for name, handler in list(globals().items())
     if isfunction(handler) and not name.startswith("_") and "call" in (hints := get_type_hints(handler))
+    for kind in get_args(hints["call"]) or (hints["call"],)
 }

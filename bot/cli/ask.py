@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-from bot.cli.folder import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
 from bot.control import AnswerJson, RunningBot, hold_folder_or_connect
 from bot.control.answers import TerminalAnswerer
+from bot.data_folder import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
 from bot.i18n import get_translator
 from bot.settings import Settings
 from bot.stored_answer import record_traces

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.cli.folder import (
+from bot.control import hold_folder, hold_folder_or_connect
+from bot.data_folder import (
     catch_up_copies,
     catch_up_indexes,
     catch_up_lexical_index,
@@ -23,7 +24,6 @@ from bot.cli.folder import (
     require_channel,
     show_progress_bar,
 )
-from bot.control import hold_folder, hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.text import dump_json, format_stages, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer

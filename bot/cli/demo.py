@@ -14,8 +14,8 @@ import aiohttp
 from pydantic import SecretStr
 
 from bot.app import run_bot
-from bot.cli.folder import catch_up_indexes, show_progress_bar
 from bot.control import hold_folder, hold_folder_or_connect
+from bot.data_folder import catch_up_indexes, show_progress_bar
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.messages import Json

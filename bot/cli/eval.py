@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from bot.cli.folder import iterate_with_progress_bar, open_archive, require_archive
+from bot.data_folder import iterate_with_progress_bar, open_archive, require_archive
 from bot.evaluation import measures
 from bot.evaluation.data import (
     VARIANTS,

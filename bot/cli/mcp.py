@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from bot.api import JsonObject, RequestRefused, present_answer, present_channels, present_search, present_verdicts
-from bot.cli.folder import choose_folder_with_channels, open_up_to_date_engine
 from bot.control import RunningBot, hold_folder_or_connect
 from bot.control.answers import TerminalAnswerer
+from bot.data_folder import choose_folder_with_channels, open_up_to_date_engine
 from bot.i18n import get_translator
 from bot.settings import Settings
 from bot.stored_answer import record_traces

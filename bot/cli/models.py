@@ -7,8 +7,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from bot.cli.folder import open_archive, show_progress_bar
 from bot.control import hold_folder_or_connect
+from bot.data_folder import open_archive, show_progress_bar
 from bot.settings import Settings
 from rag_core.llm.rates import estimate_stages, judges_only, load_speed
 from rag_core.models import active_models

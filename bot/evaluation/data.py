@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bot.cli.folder import catch_up_vectors, show_progress_bar
+from bot.data_folder import catch_up_vectors, show_progress_bar
 from bot.question_generation import GeneratedQuestion, generate_questions
 from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer

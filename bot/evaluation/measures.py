@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from bot.cli.folder import iterate_with_progress_bar
+from bot.data_folder import iterate_with_progress_bar
 from bot.evaluation import metrics
 from bot.evaluation.data import (
     ClaimRow,

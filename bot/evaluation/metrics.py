@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bot.cli.folder import iterate_with_progress_bar
+from bot.data_folder import iterate_with_progress_bar
 from bot.evaluation.data import EvaluationQuery, IndexedDataset
 from bot.evaluation.judging import holds_answer, is_short_enough
 from rag_core.calibration import Calibration

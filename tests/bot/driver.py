@@ -12,7 +12,7 @@ from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.types import MessageEntity
 
-from bot.cli.folder import open_archive as open_archive  # tests take it from here
+from bot.data_folder import open_archive as open_archive  # tests take it from here
 from bot.sandbox.state import get_message_key
 from ingest.copies import CopyIndexer
 from ingest.indexer import LexicalIndexer

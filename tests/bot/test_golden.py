@@ -154,7 +154,7 @@ def patient_engines(monkeypatch):
             rag.budgets = PATIENT
             yield rag
 
-    for module in ("bot.app", "bot.cli.demo", "bot.cli.folder"):
+    for module in ("bot.app", "bot.cli.demo", "bot.data_folder"):
         monkeypatch.setattr(f"{module}.open_engine", open_patiently)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from spoken_notes import ENGLISH, RUSSIAN, SYNTHESIZERS, can_speak, compute_word_error_rate, record_note, speak
 
 from bot.cli.demo import import_sample_channels
-from bot.cli.folder import catch_up_indexes
+from bot.data_folder import catch_up_indexes
 from ingest.media.voices import read_voice
 from rag_core.engine import open_engine
 from rag_core.errors import ModelUnavailable, RagError

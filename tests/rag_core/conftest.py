@@ -124,7 +124,7 @@ def loop_lag():
 def sample_channels(tmp_path_factory):
     """A data folder with the sample channels in the archive and the index, which nobody changes."""
     from bot.cli.demo import import_sample_channels
-    from bot.cli.folder import catch_up_indexes
+    from bot.data_folder import catch_up_indexes
 
     folder = tmp_path_factory.mktemp("samples")
 

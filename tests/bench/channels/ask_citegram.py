@@ -10,7 +10,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from bot.cli.folder import catch_up_indexes
+from bot.data_folder import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import detect_language

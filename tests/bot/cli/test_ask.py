@@ -11,8 +11,7 @@ import pytest
 from driver import ADMIN, CREW, HARBOUR, KILN, OTTO, save
 
 from bot.cli import ask as ask_command
-from bot.cli.folder import open_archive
-from bot.data_folder import lock_data_folder
+from bot.data_folder import lock_data_folder, open_archive
 from bot.settings import Settings
 from rag_core.errors import RagError
 from rag_core.storage.readers import change_channel_sets

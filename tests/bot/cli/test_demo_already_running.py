@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from driven_sandbox import DrivenSandbox
 
-from bot.cli.folder import show_progress_bar
+from bot.data_folder import show_progress_bar
 from bot.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[3]

@@ -19,7 +19,7 @@ from pathlib import Path
 from make_export import make_export
 from rapidfuzz.distance import Levenshtein
 
-from bot.cli.folder import catch_up_vectors, iterate_with_progress_bar
+from bot.data_folder import catch_up_vectors, iterate_with_progress_bar
 from bot.evaluation.data import Variant, build_variant_settings, open_indexed_dataset, read_dataset
 from bot.evaluation.measures import answer_query, search_query
 from bot.evaluation.metrics import compute_answer_metrics, compute_retrieval_metrics, format_table

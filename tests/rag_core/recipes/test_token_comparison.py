@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cli.folder import catch_up_indexes
+from bot.data_folder import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, open_engine, recipe_steps
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import plan_by_rules, widen_plan

@@ -132,23 +132,18 @@ class CommandParser(argparse.ArgumentParser):
         }
 
 
-class _PrintVersion(argparse.Action):
-    """Prints the version, which is read from the package's metadata only when it is asked for."""
+class _PrintAbout(argparse.Action):
+    """Prints the version, or what can be set: no setting is read, as one of `.env` may have a mistake."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version
+        if self.dest == "version":
+            from importlib.metadata import version
 
-        print(f"citegram {version('citegram')}")
-        parser.exit()
+            print(f"citegram {version('citegram')}")
+        else:
+            from bot.settings import format_settings
 
-
-class _PrintSettings(argparse.Action):
-    """Prints what can be set. It reads no setting: it is for those whose `.env` has a mistake."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from bot.settings import format_settings
-
-        print(format_settings())
+            print(format_settings())
         parser.exit()
 
 
@@ -156,8 +151,8 @@ def build_parser(named: Sequence[str]) -> CommandParser:
     """Build the parser; only the commands among `named` get their arguments."""
     parser = CommandParser(prog="citegram", description="Answers from Telegram channels, every sentence cited.")
     parser.set_examples(("demo", "init", 'ask "what is new?"', "ask --help"))
-    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
-    parser.add_argument("--settings", action=_PrintSettings, nargs=0, help="show all settings and exit")
+    parser.add_argument("--version", action=_PrintAbout, nargs=0, help="show the version and exit")
+    parser.add_argument("--settings", action=_PrintAbout, nargs=0, help="show all settings and exit")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="where everything lives (default: DATA__DIR or ./data)"
     )

@@ -29,11 +29,6 @@ class MediaStatus:
     failed: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
-    @property
-    def files(self) -> int:
-        """All of them."""
-        return self.waiting + self.read + sum(self.failed.values())
-
 
 async def load_media_status(archive: Archive) -> dict[str, MediaStatus]:
     """Status by kind, of all approved channels; kinds without a file are left out."""

@@ -212,14 +212,9 @@ def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     return json.dumps(arrived | {"messages": list(messages), "rich": "rich_message" in kept}, ensure_ascii=False)
 
 
-def parse_stored_answer(text: str) -> StoredAnswer:
-    """Parse a stored answer; an answer that only said that no channel is open is empty."""
-    return _STORED_ANSWERS.validate_json(text)
-
-
-def deserialize_answer(raw: JsonObject) -> StoredAnswer:
-    """Deserialize an answer from the result of `serialize_answer`."""
-    return _STORED_ANSWERS.validate_python(raw)
+def parse_stored_answer(stored: str | JsonObject) -> StoredAnswer:
+    """Parse a stored answer, or what `serialize_answer` made; one that only said that no channel is open is empty."""
+    return _STORED_ANSWERS.validate_json(stored) if isinstance(stored, str) else _STORED_ANSWERS.validate_python(stored)
 
 
 _MAX_WAITING_TRACES = 200  # limits memory while the archive is busy

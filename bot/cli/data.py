@@ -93,8 +93,7 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:  # it owns the indexes: only the archive is written here
             async with open_archive(settings.data.dir) as archive:
-                report = await _import_with_progress(archive, args.path, options)
-                searched = await _describe_searched_posts(archive, report)
+                report, searched = await _import_export(archive, args.path, options)
             try:
                 with show_progress_bar("index") as moved:
                     await owner.wake(moved)
@@ -102,8 +101,7 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
                 _print_report(report, searched, as_json=args.json)
         else:
             async with open_engine(settings.rag(), language=False) as rag:
-                report = await _import_with_progress(rag.archive, args.path, options)
-                searched = await _describe_searched_posts(rag.archive, report)
+                report, searched = await _import_export(rag.archive, args.path, options)
                 await catch_up_lexical_index(rag)
                 _print_report(report, searched, as_json=args.json)
                 await catch_up_copies(rag)
@@ -115,15 +113,12 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
+async def _import_export(archive: Archive, path: Path, options: ImportOptions) -> tuple[ImportReport, list[str]]:
+    """Import with a progress bar; the report, and of each channel how many posts are searched, where not all are."""
     from ingest.exports import import_export
 
     with show_progress_bar("import", "B") as moved:
-        return await import_export(archive, path, options, moved)
-
-
-async def _describe_searched_posts(archive: Archive, report: ImportReport) -> list[str]:
-    """Say of each channel how many of its posts are searched, where these are not all."""
+        report = await import_export(archive, path, options, moved)
     lines = []
     for channel in report.channels:
         stored = await posts.count_posts(archive, channel.chat_id)
@@ -133,7 +128,7 @@ async def _describe_searched_posts(archive: Archive, report: ImportReport) -> li
                 f"{channel.title}: {searched} of {stored} posts are searched: an album is one, and pictures or "
                 "stickers without words are none."
             )
-    return lines
+    return report, lines
 
 
 def _print_report(report: ImportReport, searched: list[str], *, as_json: bool) -> None:

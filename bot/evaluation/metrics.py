@@ -65,11 +65,6 @@ class JudgedAnswer:
         """Whether something is shown as sure."""
         return self.certainty is Certainty.SURE and not self.refused
 
-    @property
-    def is_truthful(self) -> bool:
-        """Whether something right is shown, or nothing where the posts do not answer."""
-        return self.shown_right if self.answerable else self.refused
-
 
 def judge_answer(
     query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float, run: Run | None = None
@@ -132,7 +127,7 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     """
     answerable, unanswerable = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
     answered = [r for r in answerable if not r.refused]
-    scores = [1.0 if r.is_truthful else -float(not r.refused) for r in rows]
+    scores = [1.0 if (r.shown_right if r.answerable else r.refused) else -float(not r.refused) for r in rows]
     return {
         "truthfulness": compute_mean(scores),
         "truthfulness_error": round(1.96 * float(np.std(scores)) / math.sqrt(len(rows)), 4) if rows else None,

@@ -50,6 +50,7 @@ router = Router()
 
 log = logging.getLogger(__name__)
 
+_MAX_LABEL_LENGTH = 60  # phones cut longer ones
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
 _CARD_ACTIONS = (
     "channel", "channel-public", "channel-members", "channel-admins", "channel-pause", "channel-resume",
@@ -111,7 +112,14 @@ async def _render_channel_list(context: AppContext, number: int, words: Translat
     shown, number, last = keyboards.cut_page(listed, number, keyboards.CHANNELS_PER_PAGE)
     views = await channel_card.load_channel_views(context, shown)
     lines = [channel_card.render_channel_line(view, context, words) for view in views]
-    rows = channel_card.build_channel_rows(shown, "channel", context, words)
+    rows = [
+        channel_card.make_row(
+            format_channel_title(one, words, _MAX_LABEL_LENGTH),
+            "channel",
+            channel_card.make_channel_token(context.archive, one.chat_id),
+        )
+        for one in shown
+    ]
     turns = keyboards.build_page_row(number, last, lambda n: Press(to="channels", number=n), words)
     text = as_list(Bold(words("channels-title", count=len(listed))), *lines, words("channels-choose"), sep="\n\n")
     return View(text, buttons=build_keyboard(*rows, turns))

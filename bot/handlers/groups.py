@@ -17,7 +17,7 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 from bot.access import Refusal, check_may_change_settings, get_reader_id, is_group_admin
 from bot.app_context import AppContext
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
-from bot.middlewares import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, TO_ASKER, ChatCommand, is_blocked_question
+from bot.middlewares import ADMINS_ONLY, IN_GROUP, TO_ASKER, ChatCommand, is_blocked_question
 from bot.settings import find_time_zone
 from bot.telegram.recheck import View
 from bot.telegram.session import publish_group_menu, respond
@@ -198,8 +198,10 @@ async def _press_zone(pressed: CallbackQuery, callback_data: Press, context: App
     await redraw_message(pressed, view, words("settings-kept") if name else "")
 
 
-@router.message(ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY | TO_ASKER)
+@router.message(ChatCommand("bind", "unbind"), flags=ADMINS_ONLY | TO_ASKER)
 async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    if message.chat.type == "private":
+        raise Refusal(words("bind-in-group"))
     asked, archive, group = (command.args or "").strip(), context.archive, message.chat.id
     known = await channels.load_channels(archive)
     channel = channels.find_channel(asked, known) if asked else None
@@ -223,11 +225,6 @@ async def _on_bind(message: Message, command: CommandObject, context: AppContext
         await readers.bind_channel(archive, group, channel.chat_id)
         text = words.rich("bind-done", title=title)
     await message.reply(**text.as_kwargs())
-
-
-@router.message(ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
-async def _on_bind_in_private(message: Message, words: Translator) -> None:
-    await message.answer(words("bind-in-group"))
 
 
 @router.message(F.migrate_to_chat_id)

@@ -225,13 +225,23 @@ _CHANNEL_PATTERN = re.compile(
 _LOOKUP_TIMEOUT_SECONDS = 3.0
 
 
+async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
+    """Filter: an admin sent a document that looks like an export, without a caption."""
+    name = (message.document.file_name if message.document else None) or ""
+    export = Path(name).suffix.lower() in (".json", ".html", ".htm", ".zip")
+    return export and not message.caption and is_admin(message, context.admins)
+
+
 @router.message(ChatCommand("import", chats=PRIVATE), flags=ADMINS_ONLY)
+@router.message(IN_PRIVATE, F.document, _is_export_from_admin)
 async def _on_import(
-    message: Message, command: CommandObject, bot: Bot, context: AppContext, imports: ImportRunner, words: Translator
-) -> None:
+    message: Message, bot: Bot, context: AppContext, imports: ImportRunner, words: Translator,
+    command: CommandObject | None = None,
+) -> None:  # fmt: skip
+    """Begin an import; without the command, or without a document, say how that is done."""
     document = message.document or (message.reply_to_message.document if message.reply_to_message else None)
-    if document is None:
-        await _say_how(message, words)
+    if document is None or command is None:
+        await message.reply(**words.rich("import-how", example=Code("/import")).as_kwargs())
         return
     order, asked = ImportOrder(document, message, words), (command.args or "").strip()
     named = _CHANNEL_PATTERN.fullmatch(asked)
@@ -254,22 +264,6 @@ async def _on_import(
         await message.reply(words("import-too-big", file=order.file))
     elif not imports.begin(order):
         await message.reply(words("import-busy"))
-
-
-async def _say_how(message: Message, words: Translator) -> None:
-    await message.reply(**words.rich("import-how", example=Code("/import")).as_kwargs())
-
-
-async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
-    """Filter: an admin sent a document that looks like an export, without a caption."""
-    name = (message.document.file_name if message.document else None) or ""
-    export = Path(name).suffix.lower() in (".json", ".html", ".htm", ".zip")
-    return export and not message.caption and is_admin(message, context.admins)
-
-
-@router.message(IN_PRIVATE, F.document, _is_export_from_admin)
-async def _on_document(message: Message, words: Translator) -> None:
-    await _say_how(message, words)
 
 
 @router.callback_query(on_press("import-stop"), flags=ADMINS_ONLY)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from aiogram import Bot, F, Router, types
+from aiogram.dispatcher.event.bases import SkipHandler
 from aiogram.exceptions import TelegramAPIError
 from aiogram.utils.formatting import Text, as_list
 
@@ -213,11 +214,8 @@ async def share_answer(
     return [article], recheck.collect_content_of_posts(now.stored[place.key] for place in standing)
 
 
-async def _is_sent_via_bot(message: types.Message, bot: Bot) -> bool:
-    """Filter: an article of this bot that a person has sent: a quote, even in the bot's own chat or as a reply."""
-    return message.via_bot is not None and message.via_bot.id == bot.id
-
-
-@router.message(F.via_bot, _is_sent_via_bot)
-async def _on_article(message: types.Message) -> None:
-    """Handle an article that was sent: it asks nothing, so nothing is answered."""
+@router.message(F.via_bot)
+async def _on_article(message: types.Message, bot: Bot) -> None:
+    """Handle an article of this bot that a person has sent, even in its chat or as a reply: it asks nothing."""
+    if message.via_bot is None or message.via_bot.id != bot.id:
+        raise SkipHandler

@@ -24,7 +24,7 @@ from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.settings import parse_person_id
-from bot.telegram.session import publish_menu, withdraw_menu
+from bot.telegram.session import publish_admin_menu
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import awaits_approval, build_approval_keyboard
 from bot.views.format import neutralize_links
@@ -250,7 +250,7 @@ async def _press_confirm(
     await redraw_message(pressed, words.rich(done, who=Code(str(who))))
     if not grants and actor != who:
         await notify(who, "revoked-told")
-    await (publish_menu(bot, (who,), readers=False) if grants else withdraw_menu(bot, who))
+    await publish_admin_menu(bot, who, admin=grants)
     said = "granted-others" if grants else "revoked-others"
     others = [admin for admin in context.admins if admin not in (actor, who)]  # nobody gains access unnoticed
     await asyncio.gather(*(notify(one, said, who=str(who), by=str(actor)) for one in others))

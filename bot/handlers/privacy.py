@@ -19,7 +19,7 @@ from aiogram.utils.formatting import Text
 from bot import access
 from bot.app_context import AppContext
 from bot.i18n import Translator
-from bot.middlewares import GROUPS, PRIVATE, TO_ASKER, ChatCommand
+from bot.middlewares import TO_ASKER, ChatCommand
 from bot.settings import Settings
 from bot.stored_answer import JsonObject, parse_stored_answer
 from bot.telegram.recheck import collect_content_of_posts, recheck_before_sending
@@ -65,9 +65,11 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
     await redraw_message(pressed, Text("\n\n".join(["\n".join(kept), *more])))
 
 
-@router.message(ChatCommand("mydata", chats=PRIVATE))
+@router.message(ChatCommand("mydata", addressed_only=True), flags=TO_ASKER)
 async def _on_mydata(message: Message, context: AppContext, words: Translator) -> None:
     """Send all data of a user; access to the posts of answers is checked now, and again before sending."""
+    if message.chat.type != "private":
+        raise access.Refusal(words("mydata-private"))
     archive, user_id = context.archive, access.get_reader_id(message)
     known, rows = await channels.load_channels(archive), list(await readers.list_user_questions(archive, user_id))
     answers = {row["id"]: parse_stored_answer(row["answer"]) for row in rows if row["answer"]}
@@ -123,11 +125,6 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
 
 def _format_timestamp(seconds: object) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat() if isinstance(seconds, int) else None
-
-
-@router.message(ChatCommand("mydata", chats=GROUPS, addressed_only=True), flags=TO_ASKER)
-async def _on_mydata_in_group(message: Message, words: Translator) -> None:
-    await respond(message, words("mydata-private"))
 
 
 # Time for stopped answers to be closed.

@@ -405,21 +405,22 @@ _ADMIN_COMMANDS = tuple(
 )
 
 
-async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True) -> None:
-    """Publish the command menu by language and scope; without `readers` only the admins' menu.
+async def publish_menu(bot: Bot, admins: Iterable[int]) -> None:
+    """Publish the command menu by language and scope.
 
     The menu is a convenience and no authorisation: failures are only logged.
     """
-    scopes: list[tuple[types.BotCommandScopeUnion, tuple[str, ...]]] = [
-        (types.BotCommandScopeAllPrivateChats(), _READER_COMMANDS),
-    ] * readers
-    scopes += [(types.BotCommandScopeChat(chat_id=a), (*_READER_COMMANDS, *_ADMIN_COMMANDS)) for a in admins]
-    for scope, names in scopes:
-        await _set_menu(bot, scope, names)
-    if readers:
-        await _set_group_menu(
-            bot, types.BotCommandScopeAllGroupChats(), types.BotCommandScopeAllChatAdministrators(), ("ask",)
-        )
+    await _set_menu(bot, types.BotCommandScopeAllPrivateChats(), _READER_COMMANDS)
+    for admin in admins:
+        await publish_admin_menu(bot, admin)
+    everybody, leaders = types.BotCommandScopeAllGroupChats(), types.BotCommandScopeAllChatAdministrators()
+    await _set_group_menu(bot, everybody, leaders, ("ask",))
+
+
+async def publish_admin_menu(bot: Bot, user_id: int, *, admin: bool = True) -> None:
+    """Publish the menu of an admin; of who is none any more, the readers' is shown again."""
+    names = (*_READER_COMMANDS, *_ADMIN_COMMANDS) if admin else ()
+    await _set_menu(bot, types.BotCommandScopeChat(chat_id=user_id), names)
 
 
 async def publish_group_menu(bot: Bot, group_id: int, *, hide_questions: bool) -> None:
@@ -440,11 +441,6 @@ async def _set_group_menu(
 ) -> None:
     for scope, more in ((everybody, ()), (admins, ("settings",))):
         await _set_menu(bot, scope, seen, (*hidden, *_HIDDEN_COMMANDS, *more))
-
-
-async def withdraw_menu(bot: Bot, user_id: int) -> None:
-    """Withdraw an admin's menu: the readers' menu is shown again."""
-    await _set_menu(bot, types.BotCommandScopeChat(chat_id=user_id), ())
 
 
 async def _set_menu(bot: Bot, scope: types.BotCommandScopeUnion, names: Names, hidden: Names = ()) -> None:

@@ -58,16 +58,6 @@ async def find_pressed_channel(data: Press, context: AppContext, words: Translat
     return channel
 
 
-def build_channel_rows(
-    listed: Iterable[Channel], to: str, context: AppContext, words: Translator
-) -> list[list[LabelledPress]]:
-    """Build a row for each channel, with its title."""
-    return [
-        make_row(format_channel_title(one, words, 60), to, make_channel_token(context.archive, one.chat_id))
-        for one in listed  # phones cut longer labels
-    ]
-
-
 _MAX_GAPS = 5  # shown one by one; further ones add nothing
 
 

@@ -167,7 +167,13 @@ class _BlockBuilder:
                     ) + notes:
                         self._put(block)
             case DatedLine():
-                self._add_row(node)
+                self.end_paragraph()
+                if not (self.blocks and isinstance(self.blocks[-1], types.InputRichBlockTable)):
+                    self._put(types.InputRichBlockTable(cells=[], is_compact=True))
+                row = [self._format_node(cell) for cell in (node.day, node.said)]
+                cells = [types.RichBlockTableCell(align="left", valign="top", text=text) for text in row]
+                self.blocks[-1].cells.append(cells)
+                self.count += 1
             case CreditedQuotes():
                 for quote, credit in node.quotes:
                     said, named = self._format(quote), self._format(credit)
@@ -211,14 +217,6 @@ class _BlockBuilder:
         if words:
             return types.InputRichBlockExpandableBlockQuotation(text=reference, credit=head)
         return types.InputRichBlockParagraph(text=reference)
-
-    def _add_row(self, line: DatedLine) -> None:
-        self.end_paragraph()
-        if not (self.blocks and isinstance(self.blocks[-1], types.InputRichBlockTable)):
-            self._put(types.InputRichBlockTable(cells=[], is_compact=True))
-        row = [self._format_node(cell) for cell in (line.day, line.said)]
-        self.blocks[-1].cells.append([types.RichBlockTableCell(align="left", valign="top", text=text) for text in row])
-        self.count += 1
 
     def _format(self, node: Text) -> RichPiece:
         return _join([self._format_node(child) for child in node])

@@ -30,7 +30,7 @@ _ESCAPED_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 def strip_control_characters(text: str) -> str:
     """Strip control characters and direction marks from an untrusted text; line breaks are kept."""
-    return _CONTROL_CHARACTERS.sub(" ", _DIRECTION_MARKS.sub("", text)).strip()
+    return replace_control_characters(text).strip()
 
 
 def replace_control_characters(text: str) -> str:

@@ -224,10 +224,6 @@ class Outbox:
         if late:
             task.add_done_callback(lambda _: self.closed())
 
-    async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
-        """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
-        await recheck.recheck_shown_content(_load_shown_content(whole), get_question_reader(asked), self.rights)
-
     async def stop(self) -> None:
         """Stop sending; undelivered answers are sent after the next start."""
         late = [*self.deliveries]
@@ -272,7 +268,7 @@ class Outbox:
         asked = delivery.asked
         checking = partial(recheck.recheck_before_sending, reader=get_question_reader(asked), rights=self.rights)
         try:
-            with checking(_load_shown_content(delivery.whole), question_id=asked.id):
+            with checking(load_shown_content(delivery.whole), question_id=asked.id):
                 return await delivery.send()
         except recheck.ContentWithdrawn:
             log.info("question %d: the answer does not hold any more and is not sent", asked.id)
@@ -308,7 +304,7 @@ async def retry_until_saved(save: Callable[[], Awaitable[object]], job_log: JobL
             await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
 
-def _load_shown_content(whole: str | None) -> recheck.ShownContent:
+def load_shown_content(whole: str | None) -> recheck.ShownContent:
     """Load the shown content of a stored answer; none where the message is only a sentence of the bot."""
     stored = json.loads(whole) if whole else None
     return recheck.parse_shown_content(stored["basis"]) if stored else recheck.ShownContent()

@@ -37,7 +37,14 @@ from bot.views.results import render_verdicts
 from bot.views.rich import Progress, build_rich_message
 from bot.views.text import RenderContext
 from bot.worker import streaming
-from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
+from bot.worker.delivery import (
+    ANSWERS_JOB,
+    FAILURE_PAUSE_SECONDS,
+    Outbox,
+    build_delivery_messages,
+    load_shown_content,
+    retry_until_saved,
+)
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin
 from bot.worker.rate_limits import RateLimiter
 from rag_core.answer import answer_question
@@ -261,7 +268,8 @@ class QuestionWorker:
         waiting, stored = await questions.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
-                await self._outbox.recheck_kept(asked, stored)
+                content = load_shown_content(stored)
+                await recheck.recheck_shown_content(content, get_question_reader(asked), self._rights)
             except recheck.ContentWithdrawn:
                 await questions.save_delivery(self._rag.archive, asked.id, [], None)  # it is answered again
                 waiting = []
@@ -300,7 +308,7 @@ class QuestionWorker:
     async def _build_buttons(
         self, asked: QuestionRow, found: stored_answer.JsonObject | None
     ) -> InlineKeyboardMarkup | None:
-        words, given = get_translator(asked.lang), stored_answer.deserialize_answer(found or {})
+        words, given = get_translator(asked.lang), stored_answer.parse_stored_answer(found or {})
         if asked.kind == "verify":
             return keyboards.build_quote_keyboard(given, self._rag.archive, words)
         if not found:

@@ -105,7 +105,7 @@ class DrivenSandbox(Sandbox):
             if fault and (broken := await apply_fault(fault, request)) is not None:
                 return broken
             if not self._has_valid_token(request):
-                raise BotApiError(401, "Unauthorized")
+                raise BotApiError(401)
             method = find_method(name)
             line["method"] = method.__api_method__
             parameters = await read_call_parameters(request, self.world)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from aiohttp import web
 
-from bot.sandbox.messages import BotApiError, bad_request, conflict, forbidden, not_found
+from bot.sandbox.messages import BotApiError, bad_request
 from bot.sandbox.state import OTHER_POLLER_TEXT
 
 PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
@@ -20,10 +20,10 @@ FaultKind = Literal[
 MOVED_TO = -1_009_999  # the supergroup of "moved"
 _REFUSALS = {
     "400": bad_request("not enough rights to send text messages to the chat"),
-    "403": forbidden("bot was blocked by the user"),
-    "404": not_found("method not found"),
-    "409": conflict(OTHER_POLLER_TEXT),
-    "500": BotApiError(500, "Internal Server Error"),
+    "403": BotApiError(403, "bot was blocked by the user"),
+    "404": BotApiError(404, "method not found"),
+    "409": BotApiError(409, OTHER_POLLER_TEXT),
+    "500": BotApiError(500),
     "moved": bad_request("group chat was upgraded to a supergroup chat"),
 }
 _REFUSALS["moved"].parameters["migrate_to_chat_id"] = MOVED_TO
@@ -82,7 +82,7 @@ class FaultInjector:
 async def apply_fault(fault, request):
     """Raise the error of the fault, or give its answer; None where the call is carried out."""
     if fault.kind == "429":
-        raise BotApiError(429, f"Too Many Requests: retry after {fault.retry_after}", retry_after=fault.retry_after)
+        raise BotApiError(429, f"retry after {fault.retry_after}", retry_after=fault.retry_after)
     if fault.kind in _REFUSALS:
         raise _REFUSALS[fault.kind]
     if fault.kind == "garbled":

@@ -72,7 +72,7 @@ _RECENT_FAILURE_AGE = timedelta(days=1)  # a failure that has passed is listed t
 async def _on_stats(message: Message, context: AppContext, words: Translator) -> None:
     archive, rag, now = context.archive, context.rag, datetime.now(context.settings.bot.zone)
     known, count = await channels.load_channels(archive), await posts.count_posts(archive)
-    title = Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
+    title = Bold(words("channel-count", count=len(known)), " · ", words("channel-posts", count=count))
     contents: list[str | Text] = [title]
     if (behind := await posts.get_last_seq(archive) - rag.lexical.watermark) > 0:
         contents.append(words("stats-words", waiting=behind))
@@ -274,12 +274,12 @@ async def _render_models(context: AppContext, words: Translator, result: str = "
 
 def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup | None:
     """Keyboard that cancels this rebuild, and no later one."""
-    return keyboards.build_keyboard(make_row(words("reindex-stop"), "reindex-stop", number=rebuild))
+    return keyboards.build_keyboard(make_row(words("button-stop-work"), "reindex-stop", number=rebuild))
 
 
 @router.message(ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_reindex(message: Message, words: Translator) -> None:
-    yes, no = make_row(words("button-rebuild"), "reindex"), make_row(words("reindex-no"), "reindex-no")
+    yes, no = make_row(words("button-rebuild"), "reindex"), make_row(words("button-cancel"), "reindex-no")
     await message.answer(words("reindex-ask"), reply_markup=keyboards.build_keyboard(yes, no))
 
 

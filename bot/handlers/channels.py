@@ -121,7 +121,7 @@ async def _render_channel_list(context: AppContext, number: int, words: Translat
         for one in shown
     ]
     turns = keyboards.build_page_row(number, last, lambda n: Press(to="channels", number=n), words)
-    text = as_list(Bold(words("channels-title", count=len(listed))), *lines, words("channels-choose"), sep="\n\n")
+    text = as_list(Bold(words("channel-count", count=len(listed))), *lines, words("channels-choose"), sep="\n\n")
     return View(text, buttons=build_keyboard(*rows, turns))
 
 
@@ -325,7 +325,7 @@ async def _build_buttons(
     elif state != "none":
         rows = [row(words("button-history-days", days=days), "history-begin", number=days) for days in (365, 30)]
         rows.insert(0, row(words("button-history-all"), "history-begin"))
-    rows += [row(words("button-history-cancel"), "history-cancel")] if begun else []
+    rows += [row(words("button-stop-work"), "history-cancel")] if begun else []
     if counts and counts.deleted:
         rows.append(row(words("button-history-undo", count=counts.deleted), "history-undo"))
     return build_keyboard(*rows, row(words("button-back"), "channel"))

@@ -143,7 +143,7 @@ async def _press_quote(
 ) -> None:
     """Show a quote; a repeated press shows it once. In a group every member may press, for channels open there."""
     if pressed.message is None:
-        raise access.Refusal(words("receipt-unknown"))
+        raise access.Refusal(words("answer-gone"))
     chat, receiver = pressed.message.chat, None
     message_id = pressed.message.message_id
     if isinstance(pressed.message, Message):
@@ -152,7 +152,7 @@ async def _press_quote(
     given = parse_stored_answer(asked.answer) if asked else None
     quoted = find_quote_by_token(given, context.archive, callback_data.token) if given else None
     if asked is None or given is None or quoted is None:
-        raise access.Refusal(words("receipt-unknown"))
+        raise access.Refusal(words("answer-gone"))
     reader = access.Reader(pressed.from_user.id, chat.id, chat.type == "private", alone=receiver is not None)
     if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
         raise access.Refusal(words("answer-not-member"))

@@ -143,7 +143,7 @@ async def _on_forget(message: Message, context: AppContext, words: Translator) -
         raise access.Refusal(words("forget-nothing" if private else "forget-nothing-here"))
     asks = words("forget-ask") if private else words("forget-ask-here")
     yes, no = (Press(to=to, token=str(int(time.time())), number=user_id) for to in ("forget", "forget-not"))
-    buttons = build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
+    buttons = build_keyboard([(words("forget-yes"), yes, "danger"), (words("button-keep"), no)])
     await respond(message, "\n".join([asks, *_list_counts(found, words)]), reply_markup=buttons)
 
 

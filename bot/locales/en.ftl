@@ -73,10 +73,7 @@ not-text = I can only read text. Please write your question.
 
 ask-empty = Write the question after the command, for example: { $example }
 ask-example = how much is membership?
-ask-too-long = { $limit ->
-    [one] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
-   *[other] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
-}
+ask-too-long = That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
 
 none-visible-reader = No channel is open to you yet. Ask the bot's admin to open one.
 none-visible-admin = I have no channels yet. Add me to a channel as an admin, or load a channel's history: citegram import result.json
@@ -196,7 +193,7 @@ admins-only = { $admins ->
    *[other] Only this bot's admins can do this.
 }
 channels-none = I have no channels yet. Add me to a channel as an admin, or send me a channel's export.
-channels-title = { $count ->
+channel-count = { $count ->
     [one] { $count } channel
    *[other] { $count } channels
 }
@@ -369,7 +366,7 @@ button-history-days = { $days ->
     [30] Only the last 30 days
    *[other] Only the last year
 }
-button-history-cancel = Cancel
+button-stop-work = Cancel
 button-history-refresh = Refresh
 button-history-undo = { $count ->
     [one] Put { $count } deleted post back
@@ -426,8 +423,6 @@ check-back = It is there, and I use it in answers again.
 
 reindex-ask = Rebuild the search from all the posts? It takes a few minutes, and I keep answering meanwhile.
 button-rebuild = Rebuild it
-reindex-no = Cancel
-reindex-stop = Cancel
 reindex-nothing = Nothing was changed.
 reindex-unknown = I do not know the channel { $name }. See all of them: /channels
 reindex-busy = The search is already being rebuilt. Wait for it to finish, or cancel it.
@@ -461,7 +456,7 @@ gaps-found = { $count ->
    *[other] Some posts may be missing: Telegram went quiet { $count } times.
 }
 gap-before = before { $until }
-gap-between = { $since } – { $until }
+date-between = { $since } – { $until }
 gaps-fill =
     To add them: in Telegram Desktop open the channel, ⋮ → Export chat history, format JSON, no media. Then send me its result.json with /import, or run citegram import result.json.
 gaps-fetch = I am fetching what is missing from Telegram. /channels shows how far I am.
@@ -621,15 +616,11 @@ source-copies-first = { $count ->
 
 search-empty = Write what to look for after the command, for example: { $example }
 search-example = library in October
-search-too-long = { $limit ->
-    [one] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
-   *[other] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
-}
+search-too-long = That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
 search-common = These words are too common. Add one that says what the posts are about.
 search-busy = One moment, I am still busy with your last searches.
 search-for = Search: { $what }
 search-all = all posts
-search-between = { $since } – { $until }
 search-since = since { $date }
 search-until = until { $date }
 search-count = { $count ->
@@ -680,7 +671,6 @@ models-gone = This list is too old. Please send /models again.
 ## Receipts: the cited words, quoted from the post
 
 receipt = ❝ Quote { $number }
-receipt-unknown = I no longer have this answer. Please ask again.
 receipt-closed = This post is from a channel that is closed to you here.
 receipt-shown = It is already in the chat, a little below.
 receipt-gone = This post is deleted, or closed to you now, so I cannot quote it.
@@ -838,10 +828,7 @@ forget-questions = { $count ->
     [one] { $count } question with its answer
    *[other] { $count } questions with their answers
 }
-forget-pending = { $count ->
-    [one] { $count } of them not answered yet
-   *[other] { $count } of them not answered yet
-}
+forget-pending = { $count } of them not answered yet
 forget-votes = { $count ->
     [one] { $count } vote
    *[other] { $count } votes
@@ -875,7 +862,6 @@ forget-talks = { $count ->
    *[other] { $count } questions remembered for follow-ups
 }
 forget-yes = Erase
-forget-no = Keep
 forget-kept = Nothing was erased.
 forget-done = Erased:
 forget-rest = The messages in this chat are Telegram's: delete them there. { $backups ->
@@ -1311,10 +1297,6 @@ digest-day = New on { $date }
 digest-related = { $count ->
     [one] and { $count } more post about it
    *[other] and { $count } more posts about it
-}
-digest-channels = { $count ->
-    [one] { $count } channel
-   *[other] { $count } channels
 }
 
 ## Files of posts

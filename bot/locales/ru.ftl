@@ -74,11 +74,7 @@ not-text = Понимаю только текст. Напишите вопрос
 
 ask-empty = Напишите вопрос после команды, например: { $example }
 ask-example = сколько стоит проезд на автобусе?
-ask-too-long = { $limit ->
-    [one] В вопросе может быть { $limit } знак, а здесь их { $length }. Сократите его, пожалуйста.
-    [few] В вопросе может быть { $limit } знака, а здесь их { $length }. Сократите его, пожалуйста.
-   *[many] В вопросе может быть { $limit } знаков, а здесь их { $length }. Сократите его, пожалуйста.
-}
+ask-too-long = В вопросе может быть { $limit } знаков, а здесь их { $length }. Сократите его, пожалуйста.
 
 none-visible-reader = Для вас пока не открыт ни один канал. Попросите администратора бота открыть какой-нибудь.
 none-visible-admin = Каналов пока нет. Добавьте меня в канал администратором или загрузите его историю: citegram import result.json
@@ -200,7 +196,7 @@ admins-only = { $admins ->
    *[other] Это могут только администраторы бота.
 }
 channels-none = Каналов пока нет. Добавьте меня в канал администратором или пришлите его экспорт.
-channels-title = { $count ->
+channel-count = { $count ->
     [one] { $count } канал
     [few] { $count } канала
    *[many] { $count } каналов
@@ -384,7 +380,7 @@ button-history-days = { $days ->
     [30] Только за 30 дней
    *[other] Только за год
 }
-button-history-cancel = Отменить
+button-stop-work = Отменить
 button-history-refresh = Обновить
 button-history-undo = { $count ->
     [one] Вернуть { $count } удалённый пост
@@ -445,8 +441,6 @@ check-back = Пост на месте: он снова есть в ответа�
 
 reindex-ask = Перестроить поиск по всем постам? Это займёт несколько минут, отвечать буду и в это время.
 button-rebuild = Перестроить
-reindex-no = Отмена
-reindex-stop = Отменить
 reindex-nothing = Ничего не изменено.
 reindex-unknown = Канала { $name } я не знаю. Все каналы: /channels
 reindex-busy = Поиск уже перестраивается. Дождитесь конца или отмените.
@@ -483,7 +477,7 @@ gaps-found = { $count ->
    *[other] Часть постов могла потеряться: Telegram их не присылал. Таких перерывов: { $count }.
 }
 gap-before = до { $until }
-gap-between = { $since } – { $until }
+date-between = { $since } – { $until }
 gaps-fill =
     Как их добавить: откройте канал в Telegram Desktop, ⋮ → «Экспорт истории чата», формат JSON, без медиафайлов. Затем пришлите мне result.json с командой /import или выполните citegram import result.json.
 gaps-fetch = Недостающее уже загружаю из Telegram. Как идёт дело, видно в /channels.
@@ -655,16 +649,11 @@ source-copies-first = { $count ->
 
 search-empty = Напишите после команды, что искать, например: { $example }
 search-example = библиотека в октябре
-search-too-long = { $limit ->
-    [one] В запросе может быть { $limit } знак, а здесь их { $length }. Сократите его, пожалуйста.
-    [few] В запросе может быть { $limit } знака, а здесь их { $length }. Сократите его, пожалуйста.
-   *[many] В запросе может быть { $limit } знаков, а здесь их { $length }. Сократите его, пожалуйста.
-}
+search-too-long = В запросе может быть { $limit } знаков, а здесь их { $length }. Сократите его, пожалуйста.
 search-common = Эти слова слишком общие. Добавьте слово о том, что ищете.
 search-busy = Минутку, ещё занят вашими прошлыми запросами.
 search-for = Поиск: { $what }
 search-all = все посты
-search-between = { $since } – { $until }
 search-since = с { $date }
 search-until = по { $date }
 search-count = { $count ->
@@ -717,7 +706,6 @@ models-gone = Этот список устарел. Отправьте /models �
 ## Квитанции: процитированные слова прямо из поста
 
 receipt = ❝ Цитата { $number }
-receipt-unknown = Этого ответа у меня больше нет. Спросите ещё раз.
 receipt-closed = Этот пост — из канала, который вам здесь не открыт.
 receipt-shown = Цитата уже в чате, чуть ниже.
 receipt-gone = Этот пост удалён или вам закрыт, поэтому процитировать его не могу.
@@ -885,11 +873,7 @@ forget-questions = { $count ->
     [few] { $count } вопроса с ответами
    *[many] { $count } вопросов с ответами
 }
-forget-pending = { $count ->
-    [one] { $count } из них ещё без ответа
-    [few] { $count } из них ещё без ответа
-   *[many] { $count } из них ещё без ответа
-}
+forget-pending = { $count } из них ещё без ответа
 forget-votes = { $count ->
     [one] { $count } голос
     [few] { $count } голоса
@@ -931,7 +915,6 @@ forget-talks = { $count ->
    *[many] { $count } вопросов из памяти разговора
 }
 forget-yes = Стереть
-forget-no = Оставить
 forget-kept = Ничего не стёрто.
 forget-done = Стёрто:
 forget-rest = Сообщения в этом чате хранит Telegram: удалите их там. { $backups ->
@@ -1396,11 +1379,6 @@ digest-related = { $count ->
     [one] и ещё { $count } пост об этом
     [few] и ещё { $count } поста об этом
    *[many] и ещё { $count } постов об этом
-}
-digest-channels = { $count ->
-    [one] { $count } канал
-    [few] { $count } канала
-   *[many] { $count } каналов
 }
 
 ## Файлы постов

@@ -20,7 +20,7 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from bot.sandbox import methods
-from bot.sandbox.messages import BotApiError, Json, bad_request, not_found
+from bot.sandbox.messages import BotApiError, Json, bad_request
 from bot.sandbox.page_api import DemoObserver, add_page_routes
 from bot.sandbox.state import SandboxState, SandboxUser, UpdateQueue, UploadedFile
 from bot.telegram.updates import refuse_foreign_pages
@@ -45,9 +45,9 @@ def find_method(name: str) -> BotApiMethod:
     """Find aiogram's model of a method; 404 if Telegram has no such method, 501 if the sandbox does not have it."""
     method = _METHOD_BY_NAME.get(name.lower())
     if method is None:
-        raise not_found("method not found")
+        raise BotApiError(404, "method not found")
     if method not in methods.HANDLERS:
-        raise BotApiError(501, f"Not Implemented: the sandbox does not know {method.__api_method__} yet")
+        raise BotApiError(501, f"the sandbox does not know {method.__api_method__} yet")
     return method
 
 
@@ -79,7 +79,7 @@ async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxSta
     handler = methods.HANDLERS[method]
     if not world.ephemeral:  # a server of an earlier version knows no such method, and ignores such parameters
         if "Ephemeral" in method.__name__:
-            raise not_found("method not found")
+            raise BotApiError(404, "method not found")
         parameters.pop("ephemeral_message_parameters", None)
     try:
         call = method.model_validate({name: _decode_value(method, name, value) for name, value in parameters.items()})
@@ -170,7 +170,7 @@ class Sandbox:
     async def _on_call(self, request: web.Request) -> web.StreamResponse:
         try:
             if not self._has_valid_token(request):
-                raise BotApiError(401, "Unauthorized")
+                raise BotApiError(401)
             method = find_method(request.match_info["method"])
             result = await execute_call(method, await read_call_parameters(request, self.world), self.world)
         except BotApiError as exc:
@@ -184,4 +184,4 @@ class Sandbox:
         for upload in self.world.files.values() if self.world.local is None else ():
             if upload.path() == request.match_info["path"] and self._has_valid_token(request):
                 return web.Response(body=upload.data, content_type="application/octet-stream")
-        return web.json_response(not_found("file not found").body(), status=404)
+        return web.json_response(BotApiError(404, "file not found").body(), status=404)

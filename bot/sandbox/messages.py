@@ -12,6 +12,7 @@ not compared with live Telegram. Errors about an entity or a draft have a wordin
 
 import re
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from itertools import accumulate
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,13 +27,12 @@ Json = dict[str, Any]
 
 
 class BotApiError(Exception):
-    """Failed call, answered with `{"ok": false}`: HTTP status, description, and `parameters` if any."""
+    """Failed call, answered with `{"ok": false}`: HTTP status, what is wrong, and `parameters` if any."""
 
-    def __init__(self, code: int, description: str, **parameters: int) -> None:
-        super().__init__(description)
-        self.code = code
-        self.description = description
-        self.parameters = parameters
+    def __init__(self, code: int, what: str = "", **parameters: int) -> None:
+        self.code, self.parameters = code, parameters
+        self.description = HTTPStatus(code).phrase + (f": {what}" if what else "")
+        super().__init__(self.description)
 
     def body(self) -> dict[str, Any]:
         """Build the JSON object of the response."""
@@ -42,22 +42,7 @@ class BotApiError(Exception):
 
 def bad_request(what: str) -> BotApiError:
     """Build a 400 error: the request itself is wrong."""
-    return BotApiError(400, f"Bad Request: {what}")
-
-
-def forbidden(what: str) -> BotApiError:
-    """Build a 403 error: the bot lacks the permission."""
-    return BotApiError(403, f"Forbidden: {what}")
-
-
-def not_found(what: str) -> BotApiError:
-    """Build a 404 error: there is no such method or file."""
-    return BotApiError(404, f"Not Found: {what}")
-
-
-def conflict(what: str) -> BotApiError:
-    """Build a 409 error: another program already receives the updates."""
-    return BotApiError(409, f"Conflict: {what}")
+    return BotApiError(HTTPStatus.BAD_REQUEST, what)
 
 
 _DOMAIN_EXPRESSION = r"(?:[\w-]+\.)+"

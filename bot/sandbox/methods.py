@@ -16,9 +16,9 @@ from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParamet
 from bot.sandbox.messages import (
     MAX_CAPTION_CHARACTERS,
     MAX_QUOTE_CHARACTERS,
+    BotApiError,
     Json,
     bad_request,
-    forbidden,
     prepare_quote,
     prepare_rich_message,
     prepare_text,
@@ -232,7 +232,7 @@ def leave_chat(call: bot_api.LeaveChat, world: SandboxState) -> bool:
     if room.kind == "private":
         raise bad_request("chat member status can't be changed in private chats")
     if not room.member(world.bot.id).inside:
-        raise forbidden(f"bot is not a member of the {room.kind} chat")
+        raise BotApiError(403, f"bot is not a member of the {room.kind} chat")
     set_chat_member(world, room.id, world.bot.id, "left")
     return True
 

@@ -24,7 +24,6 @@ from bot.sandbox.messages import (
     bad_request,
     build_photo,
     extract_entity_text,
-    forbidden,
     prepare_text,
     remove_nested_reply,
 )
@@ -182,7 +181,7 @@ async def _act(world: SandboxState, deed: str, body: Json) -> object:
     room = world.room(chat_id)
     leads = room.member(user_id).leads
     if not leads and (deed == "post" or (deed in ("edit", "delete", "choose") and room.kind == "channel")):
-        raise forbidden("only an administrator of the channel can do this")
+        raise BotApiError(403, "only an administrator of the channel can do this")
     if not all(is_message_visible(int(body.get(name) or 1), user_id) for name in ("message", "reply_to")):
         raise bad_request("message not found")
     if deed in ("edit", "delete") and room.kind != "channel":
@@ -258,7 +257,7 @@ def send_as_person(world: SandboxState, user_id: int, chat_id: int, deed: UserMe
     """Write as a person in a private chat or a group."""
     room, person = world.room(chat_id), world.people[user_id]
     if room.kind != "private" and not room.member(user_id).inside:
-        raise forbidden("this person is not a member of the chat")
+        raise BotApiError(403, "this person is not a member of the chat")
     if room.kind == "private":
         person.started, person.blocked = True, False
     fields = {"from": person.wire()} | _build_message_fields(world, room, deed)

@@ -17,7 +17,7 @@ from typing import Any
 from aiogram.enums import UpdateType
 from aiogram.types import AcceptedGiftTypes, ChatMember, ChatMemberAdministrator, ChatMemberRestricted, Update
 
-from bot.sandbox.messages import Json, bad_request, build_post_message, conflict, extract_entity_text, forbidden
+from bot.sandbox.messages import BotApiError, Json, bad_request, build_post_message, extract_entity_text
 from rag_core.types import Post
 
 SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
@@ -199,7 +199,7 @@ class UpdateQueue:
     async def poll(self, offset: int, limit: int, seconds: float) -> list[Json]:
         """Answer getUpdates; waits up to `seconds` for the first update. 409 as Telegram."""
         if self.webhook:
-            raise conflict(_WEBHOOK_ACTIVE_TEXT)
+            raise BotApiError(409, _WEBHOOK_ACTIVE_TEXT)
         self._poll_number, self._end_reason = self._poll_number + 1, OTHER_POLLER_TEXT
         number = self._poll_number
         self.bell.ring()
@@ -209,7 +209,7 @@ class UpdateQueue:
         self.kept = {number: kept for number, kept in waiting if number >= offset and kept[0] > now}
         await self.bell.until(lambda: bool(self.kept) or self._poll_number != number or self.closed, seconds)
         if self._poll_number != number:
-            raise conflict(self._end_reason)
+            raise BotApiError(409, self._end_reason)
         await asyncio.sleep(0)  # updates queued in the same step of the event loop come in one batch
         return [update for _, update in list(self.kept.values())[:limit]]
 
@@ -432,9 +432,9 @@ def require_readable_chat(world: SandboxState, chat: int | str | None) -> Sandbo
         return room
     membership = room.member(world.bot.id)
     if membership.status == "kicked":
-        raise forbidden(f"bot was kicked from the {room.kind} chat")
+        raise BotApiError(403, f"bot was kicked from the {room.kind} chat")
     if not membership.inside and room.username is None:
-        raise forbidden(f"bot is not a member of the {room.kind} chat")
+        raise BotApiError(403, f"bot is not a member of the {room.kind} chat")
     return room
 
 
@@ -444,13 +444,13 @@ def require_writable_chat(world: SandboxState, chat: int | str | None) -> Sandbo
     if room.kind == "private":
         person = world.people[room.id]
         if person.blocked:
-            raise forbidden("bot was blocked by the user")
+            raise BotApiError(403, "bot was blocked by the user")
         if not person.started:
-            raise forbidden("bot can't initiate conversation with a user")
+            raise BotApiError(403, "bot can't initiate conversation with a user")
         return room
     membership = room.member(world.bot.id)
     if not membership.inside:
-        raise forbidden(f"bot is not a member of the {room.kind} chat")
+        raise BotApiError(403, f"bot is not a member of the {room.kind} chat")
     if room.kind == "channel" and not membership.leads:
         raise bad_request("need administrator rights in the channel chat")
     if membership.status == "restricted":

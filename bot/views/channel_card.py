@@ -153,4 +153,4 @@ def format_gap(gap: channel_history.Gap, words: Translator, zone: tzinfo) -> str
     until = words.date(gap.until, zone)
     if gap.since is None:
         return words("gap-before", until=until)
-    return words("gap-between", since=words.date(gap.since, zone), until=until)
+    return words("date-between", since=words.date(gap.since, zone), until=until)

@@ -87,7 +87,7 @@ def _render_head(listing: SearchListing, number: int, last: int, shown: RenderCo
     since = words.date(only.since, shown.zone) if only.since else ""
     until = words.date(only.until - _ONE_MICROSECOND, shown.zone) if only.until else ""
     if since and until:
-        what.append(since if since == until else words("search-between", since=since, until=until))
+        what.append(since if since == until else words("date-between", since=since, until=until))
     elif since or until:
         what.append(words("search-since", date=since) if since else words("search-until", date=until))
     chosen = [channel for key, channel in sorted(listing.channels.items()) if key in (sought.plan.channels or ())]
@@ -234,7 +234,7 @@ def render_digest(
         channel, post = channels[line.post.key.chat_id], line.post
         link = answer.link_author(post.key, channel, post.origin, words)
         tail = [f" · {words.date(post.date, shown.zone)}"] if first != last else []
-        tail += [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
+        tail += [f" · {words('channel-count', count=line.channels)}"] if line.channels > 1 else []
         tail += [f" · {words('digest-related', count=len(line.related))}"] if line.related else []
         sign = "⚠️ " if line.changed else "• "
         heading = [style_text(Heading, line.heading), "\n"] if line.heading else []

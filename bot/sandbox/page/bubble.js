@@ -1,8 +1,7 @@
 // Bubble of a message or album.
 
 import { avatar, button, followed, icon, make } from "./dom.js";
-import { findability } from "./index_state.js";
-import { howFound } from "./answer_sources.js";
+import { findability, howFound } from "./observed.js";
 import { richBlocks, wordsOf } from "./rich.js";
 import { act, quotedIn, store, zoneOf } from "./store.js";
 import { shown } from "./text.js";
@@ -31,7 +30,7 @@ export function serviceText(message) {
   return `${name(message.left_chat_member)} ${say("left")}`;
 }
 
-export const originName = (origin) =>
+const originName = (origin) =>
   origin.chat?.title ?? origin.sender_chat?.title ?? origin.sender_user_name ?? origin.sender_user?.first_name ?? "";
 
 // `group` is an album's messages, or one message. `on` has the click handlers.

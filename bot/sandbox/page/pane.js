@@ -3,8 +3,7 @@
 import { bubble, isOwn, isService, serviceText, textOf } from "./bubble.js";
 import { composer } from "./composer.js";
 import { avatar, button, icon, make, updateByKey } from "./dom.js";
-import { findableSign, howFar } from "./index_state.js";
-import { foundSign } from "./answer_sources.js";
+import { findableSign, foundSign, howFar } from "./observed.js";
 import { richBlocks } from "./rich.js";
 import { act, alive, idsOf, load, messagesOf, quotedIn, store, zoneOf } from "./store.js";
 import { shown } from "./text.js";

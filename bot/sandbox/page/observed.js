@@ -1,17 +1,20 @@
-// How an answer was found: its posts with their passages and, in words, by what each was found; folded below the answer.
+// What is observed of the bot's work. Below an answer, folded, how it was found: its posts with their passages and, in
+// words, by what each was found. On new posts a tick where they can be found, and a line on top of their channel.
 
 import { icon, make } from "./dom.js";
 import { store } from "./store.js";
-import { say, wholeDate } from "./translations.js";
+import { counted, say, wholeDate } from "./translations.js";
+
+const keyOf = (message) => `${message.chat.id}/${message.message_id}`;
 
 const LEGS = { lexical: "legLexical", dense: "legDense", both: "legBoth", "": "legNone" };
 const unfolded = new Set(); // answers whose posts are shown
 
-export const foundSign = (message) => store.found.get(`${message.chat.id}/${message.message_id}`) ?? null;
+export const foundSign = (message) => store.found.get(keyOf(message)) ?? null;
 
 // Strip under an answer; null if the search was not observed.
 export function howFound(message, on) {
-  const answer = `${message.chat.id}/${message.message_id}`, found = foundSign(message);
+  const answer = keyOf(message), found = foundSign(message);
   if (!found?.length) return null;
   const panel = make("div", { class: "sources" });
   const toggle = make("button", { class: "how", type: "button" }, icon("sources"),
@@ -46,4 +49,37 @@ function source(one, on) {
     ...one.pieces.map(([text, quoted]) => (quoted ? make("mark", { text }) : text)));
   const data = { post: one.post.join("/") };
   return make("section", { class: "source", data }, head, make("p", { class: "leg", text: say(LEGS[one.leg]) }), passage);
+}
+
+const legs = () => Object.keys(store.indexing);
+const isDone = (found) => legs().every((leg) => found.includes(leg));
+
+export const findableSign = (message) => store.findable[keyOf(message)] ?? null;
+
+// For a post added or edited since the bot began; null for others.
+export function findability(message) {
+  const found = findableSign(message);
+  if (!found) return null;
+  if (isDone(found)) {
+    return make("span", { class: "findable done", title: say("findable") }, icon("check"),
+      make("span", { class: "word", text: say("findable") }));
+  }
+  const half = { lexical: "findableByWords", dense: "findableByMeaning" }[found[0]] ?? "indexing";
+  return make("span", { class: "findable", title: say(half) }, make("i", { class: "pulse" }),
+    make("span", { class: "word", text: say(half) }));
+}
+
+// The line of a channel. Hidden if no bot reports its progress.
+export function howFar(line, chat) {
+  const waiting = Object.values(store.indexing).map((leg) => leg.waiting);
+  const known = chat.type === "channel" && waiting.length > 0;
+  const pending = Object.values(store.findable).filter((found) => !isDone(found)).length;
+  const left = Math.max(pending, ...waiting);
+  const sign = known ? `${chat.id} ${left}` : "";
+  if (line.dataset.sign === sign) return;
+  line.dataset.sign = sign;
+  line.hidden = !known;
+  line.className = `far ${left ? "busy" : "done"}`;
+  const words = left ? `${say("indexing")} ${counted(left, "changesToGo")}` : say("indexed");
+  line.replaceChildren(left ? make("i", { class: "pulse" }) : icon("check"), make("span", { text: words }));
 }

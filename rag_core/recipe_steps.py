@@ -24,8 +24,7 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
 from rag_core.planning.plan import make_plan, widen_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
-from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
+from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, rerank_hits, search_passages
 from rag_core.run import Run, Stage
 from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Shortfall, Source
 from rag_core.verification.judge import judge_draft

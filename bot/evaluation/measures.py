@@ -59,8 +59,7 @@ from rag_core.planning.queries import MIN_QUERIES
 from rag_core.recipe_steps import search_and_extract
 from rag_core.recipes.agent import search_in_rounds
 from rag_core.retrieval.channel_answers import is_introduced
-from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search import rerank_hits, search_passages
 from rag_core.run import Budgets, Run, Stage
 from rag_core.storage import channels
 from rag_core.storage.visible_posts import fetch_posts

@@ -26,9 +26,8 @@ from rag_core.settings import LlmSettings
 from rag_core.storage import near_duplicates, visible_posts
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.storage.posts import fetch_passages
-from rag_core.text.answer_type import extract_values
 from rag_core.text.post_text import find_poll
-from rag_core.text.query_terms import QueryTerms, TermWeight
+from rag_core.text.query_terms import QueryTerms, TermWeight, extract_values
 from rag_core.text.sentences import (
     MAX_ANSWER_LENGTH,
     MAX_SENTENCE_LENGTH,

@@ -31,9 +31,9 @@ from rag_core.planning.queries import (
 )
 from rag_core.run import Run, Stage
 from rag_core.storage.channels import Synonym, load_channels_and_synonyms
-from rag_core.text.answer_type import detect_answer_type
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.numbers import compile_pattern
+from rag_core.text.query_terms import detect_answer_type
 from rag_core.text.tokens import stem, tokenize
 from rag_core.types import HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
 

@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
 from rag_core.storage.channels import find_channel
-from rag_core.text.answer_type import detect_answer_type, extract_name_stems
 from rag_core.text.names import find_names, get_surname_base, list_surname_stems, transliterate_word
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.query_terms import (
+    detect_answer_type,
+    extract_name_stems,
     is_asking_word,
     is_table_word,
     list_table_stems,

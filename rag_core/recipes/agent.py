@@ -23,11 +23,9 @@ from rag_core.recipe_steps import (
     search_and_extract,
     search_by_model_plan,
 )
-from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import add_neighbours, search_passages
+from rag_core.retrieval.search import add_neighbours, rerank_hits, search_passages
 from rag_core.run import Run, Stage
-from rag_core.text.answer_type import contains_answer_type, detect_answer_type
-from rag_core.text.query_terms import QueryTerms
+from rag_core.text.query_terms import QueryTerms, contains_answer_type, detect_answer_type
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Certainty, Draft, Evidence, Hit, PassageRef, Plan, Question, Sentence, Source

@@ -24,9 +24,8 @@ from rag_core.retrieval.digests import MAX_LINES, fit_dated_lines, summarize_per
 from rag_core.retrieval.search import find_titled_channel, resolve_filter
 from rag_core.storage import posts, visible_posts
 from rag_core.storage.posts import fetch_passages
-from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.names import build_surname_pattern, get_surname_base, list_surname_stems
-from rag_core.text.query_terms import QueryTerms
+from rag_core.text.query_terms import QueryTerms, extract_name_stems
 from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
     TextSpan,

@@ -1,4 +1,4 @@
-"""Search: plan to hits, within the filters of the viewer, with query expansion, passages and MMR.
+"""Search: plan to hits, within the filters of the viewer, with query expansion, passages, MMR and a reranker.
 
 With plain RRF, further queries displaced the first hits of the question itself: recall@1 fell from 0.38 to 0.22 on
 MuSiQue. So the first five posts of the question's own query are fixed, and weighted RRF orders the rest.
@@ -33,6 +33,7 @@ from rag_core.retrieval.fusion import (
     BOTH,
     DENSE,
     LEXICAL,
+    Fusion,
     RankedPlaces,
     RetrievalQuery,
     RetrievalResult,
@@ -46,9 +47,8 @@ from rag_core.storage import posts
 from rag_core.storage.channels import load_channels
 from rag_core.storage.index_state import count_queued_posts
 from rag_core.storage.posts import PostFacet, fetch_passages, list_neighbour_keys
-from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.names import find_names, matches_file_name, matches_name
-from rag_core.text.query_terms import QueryTerms
+from rag_core.text.query_terms import AnswerType, QueryTerms, contains_answer_type
 from rag_core.text.sentences import build_text_key, tokenize_sentences
 from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import (
@@ -451,6 +451,40 @@ async def _run_expansions(
         similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag.dense), ([], None))
         rankings.append((similar, HYDE_WEIGHT))
     return rankings
+
+
+MAX_RERANKED = 20  # passages: more would take too long, and the answer is seldom beyond them
+_FEW_RANKED = 20  # hits: among so few a clear lead in one ranking is enough
+_MIN_RERANKED = 2
+_RERANKER_WEIGHT = 0.5  # half and half with the fused scores: each uses evidence that the other lacks
+_CLEAR_LEAD = 0.35  # lead of the first hit over the second, relative to its score: reranking would not change it
+_USABLE_BUDGET_SHARE = 0.8  # share of the budget that is planned: text length and machine load vary
+
+
+async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, run: Run) -> tuple[Hit, ...]:
+    """Rerank the first hits by a cross-encoder, as many as the budget allows; the rest keep their order.
+
+    Unchanged without a reranker, for a language it does not know, and where the first hit leads so clearly that it is
+    not worth the wait. Raises ModelUnavailable, StageTimeout; the caller then falls back to the fused order.
+    """
+    reranker = rag.reranker
+    if reranker is None or question.lang not in reranker.languages or len(hits) < _MIN_RERANKED:
+        return hits
+    trusted = hits[0].leg == BOTH or len(hits) <= _FEW_RANKED  # among many hits a lead in both rankings
+    if trusted and (hits[0].score - hits[1].score) / (hits[0].score or 1.0) > _CLEAR_LEAD:
+        return hits
+    affordable = int(rag.budgets.rerank * _USABLE_BUDGET_SHARE / max(reranker.pair_s, 1e-6))
+    first = hits[: min(MAX_RERANKED, affordable)]
+    run.note(reranked=len(first) if len(first) >= _MIN_RERANKED else 0)
+    if len(first) < _MIN_RERANKED:
+        return hits
+    texts = [f"{hit.passage.header}\n{hit.passage.text}" for hit in first]
+    reranked = sorted(enumerate(await reranker.scores(question.text, texts)), key=lambda pair: -pair[1])
+    blended = Fusion(dense=_RERANKER_WEIGHT)([(n, hit.score) for n, hit in enumerate(first)], reranked)
+    # hits that were not reranked stay below: reranked ones score 1 to 2, the others at most 1
+    top = max(hits[0].score, 1e-9)
+    below = (replace(hit, score=min(1.0, hit.score / top)) for hit in hits[len(first) :])
+    return (*(replace(first[n], score=1.0 + score) for n, score in blended), *below)
 
 
 _NEIGHBOUR_SCORE = 0.5  # of a post beside a hit, as a share of the hit's

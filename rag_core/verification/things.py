@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from rag_core.text.answer_type import detect_answer_type
+from rag_core.text.query_terms import detect_answer_type
 from rag_core.text.tokens import is_misspelt, measure_stem_similarity, read_word
 from rag_core.verification.comparison import (
     find_main_verb,

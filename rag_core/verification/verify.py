@@ -26,8 +26,7 @@ from rag_core.planning.queries import (
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
+from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, rerank_hits, search_passages
 from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates
 from rag_core.storage.visible_posts import fetch_posts

@@ -18,15 +18,15 @@ from rag_core.calibration import AnsweringFeatures, estimate_answering, estimate
 from rag_core.dates import Period, find_dates, parse_period
 from rag_core.dates.calendar_arithmetic import YEARLESS_AHEAD
 from rag_core.engine import Engine
-from rag_core.text.answer_type import (
+from rag_core.text.post_text import POLL_LABELS, find_poll
+from rag_core.text.query_terms import (
     VAGUE_TYPES,
     AnswerType,
+    QueryTerms,
     asks_for_changes,
     detect_answer_type,
     extract_values,
 )
-from rag_core.text.post_text import POLL_LABELS, find_poll
-from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, build_text_key
 from rag_core.text.tokens import detect_language, fold_case, tokenize
 from rag_core.types import Certainty, Citation, Draft, Evidence, Kind, Passage, Plan, Post, PostKey, Question, Sentence

@@ -12,9 +12,8 @@ from itertools import chain
 from operator import mul
 from typing import NamedTuple
 
-from rag_core.text.answer_type import VAGUE_TYPES, contains_answer_type
 from rag_core.text.post_text import find_poll
-from rag_core.text.query_terms import QueryTerms
+from rag_core.text.query_terms import VAGUE_TYPES, QueryTerms, contains_answer_type
 from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
     TextSpan,

@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from rag_core.models.onnx_conversion import _TENSOR_NAMES
 from rag_core.models.onnx_models import MAX_LOG_WEIGHT
-from rag_core.text.answer_type import VAGUE_TYPES, contains_answer_type, detect_answer_type
+from rag_core.text.query_terms import VAGUE_TYPES, contains_answer_type, detect_answer_type
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, tokenize_sentences
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.writing.extract_candidates import _WEIGHTS, PieceFeatures

@@ -8,8 +8,7 @@ import pytest
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.fusion import RetrievalResult
-from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_hits
-from rag_core.retrieval.search import rerank_by_features, search_passages
+from rag_core.retrieval.search import MAX_RERANKED, rerank_by_features, rerank_hits, search_passages
 from rag_core.run import Run
 from rag_core.types import Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
 
@@ -78,9 +77,8 @@ async def test_a_language_it_does_not_know_is_left_alone(library, found):
 async def test_a_clear_lead_of_both_legs_or_among_few_hits_is_decisive(library, found, leg, lead, number, decisive):
     first, *rest = found[:number]
     hits = (replace(first, leg=leg, score=lead), *(replace(hit, score=0.5) for hit in rest))
-    assert is_decisive(hits) is decisive
     reranker = Scripted("page")
-    await reranked(library, hits, reranker)
+    assert (await reranked(library, hits, reranker) == hits) is decisive
     assert bool(reranker.seen) is not decisive
 
 

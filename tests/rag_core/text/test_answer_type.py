@@ -1,6 +1,6 @@
 import pytest
 
-from rag_core.text.answer_type import (
+from rag_core.text.query_terms import (
     AnswerType,
     asks_for_changes,
     contains_answer_type,

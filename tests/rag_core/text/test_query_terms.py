@@ -7,8 +7,7 @@ import pytest
 
 from rag_core.planning.queries import correct_spelling
 from rag_core.text import query_terms
-from rag_core.text.answer_type import AnswerType
-from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, expand_words, is_table_word
+from rag_core.text.query_terms import AnswerType, QueryTerms, annotate_answer_kinds, expand_words, is_table_word
 from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
 
 

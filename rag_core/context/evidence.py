@@ -59,9 +59,8 @@ from rag_core.verification import Claim, Label
 from rag_core.verification.stance import assess_by_words
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.things import names_thing, speaks_of_other_thing
-from rag_core.writing.extract import announces_change
+from rag_core.writing.extract import MAX_FRAMED_QUOTE_LENGTH, announces_change, format_conflict
 from rag_core.writing.extract_candidates import ExtractCandidate, rank_candidates
-from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_post, quote_question
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds

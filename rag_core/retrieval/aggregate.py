@@ -49,13 +49,14 @@ from rag_core.types import (
     Source,
     Viewer,
 )
-from rag_core.writing.extract import quote_piece, quote_span, select_best_pieces
-from rag_core.writing.phrases import (
+from rag_core.writing.extract import (
     MAX_FRAMED_QUOTE_LENGTH,
     format_dated_line,
-    format_mention,
     format_post_count,
-    format_post_date,
+    frame_quote,
+    quote_piece,
+    quote_span,
+    select_best_pieces,
 )
 
 _MAX_READ_POSTS = 500  # the newest that have all the words
@@ -87,9 +88,7 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
     originals = {build_text_key(stored[key].text): key for key in found}  # of copies the oldest
     sentences = []
     for key in sorted(originals.values(), key=lambda one: stored[one].date, reverse=True)[:_MAX_DATED_POSTS]:
-        quote = quote_span(stored[key], spans[key][1])
-        day = format_post_date(question.localize(stored[key].date), question.lang)
-        sentences.append(replace(quote, text=f"{day} {quote.text}"))
+        sentences.append(frame_quote(quote_span(stored[key], spans[key][1]), "posted", question))
     return Draft(tuple(sentences), 1.0) if sentences else None
 
 
@@ -245,10 +244,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind in {Kind.HOW_MANY, Kind.TIMELINE}:
         return await _count_mentions(question, places, words, rag, dated=plan.kind is Kind.TIMELINE)
     for shown in await _quote_mentions(question, places[:1], words, rag):
-        phrase = format_mention(
-            question.localize(shown.citations[0].date), question.lang, first=plan.kind is Kind.FIRST
-        )
-        return Draft((replace(shown, text=f"{phrase} {shown.text}"),), 1.0)
+        return Draft((frame_quote(shown, "first" if plan.kind is Kind.FIRST else "last", question),), 1.0)
     return None
 
 

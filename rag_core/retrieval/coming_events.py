@@ -24,9 +24,8 @@ from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import LETTERS, fold_case, read_word, tokenize
 from rag_core.types import Draft, Passage, Plan, PostKey, Question
-from rag_core.writing.extract import quote_span
+from rag_core.writing.extract import format_dated_line, quote_span
 from rag_core.writing.extract_candidates import MAX_SENTENCE_GAP
-from rag_core.writing.phrases import format_dated_line
 
 _ANNOUNCED_AHEAD = timedelta(days=120)  # what was announced earlier is read no more
 _WITHOUT_PERIOD = timedelta(days=28)  # "what's coming up?"

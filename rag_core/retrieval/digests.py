@@ -29,8 +29,7 @@ from rag_core.storage.posts import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, build_text_key, find_opening, says_something, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Draft, Hit, Passage, PassageRef, Plan, Post, PostKey, Question, Sentence
-from rag_core.writing.extract import quote_span
-from rag_core.writing.phrases import format_dated_line, format_last_post_before, format_post_count
+from rag_core.writing.extract import format_dated_line, format_post_count, frame_quote, quote_span
 
 MAX_DIGEST_LINES = 10
 _MAX_POSTS = 3000  # the newest of a period
@@ -279,8 +278,7 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     earlier = (await asyncio.to_thread(rag.lexical.all_of, before))[: -_MAX_READ_POSTS - 1 : -1]
     passages = await fetch_passages(rag.archive, earlier)
     for quote in (await _quote_openings([*passages.values()], question, rag))[:1]:
-        phrase = format_last_post_before(question.localize(quote.citations[0].date), question.lang)
-        return Draft((replace(quote, text=f"{phrase} {quote.text}"),), 1.0)
+        return Draft((frame_quote(quote, "before", question),), 1.0)
     return Draft()
 
 

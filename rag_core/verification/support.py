@@ -43,7 +43,7 @@ from rag_core.verification.facts import (
     is_same_name,
     remove_links,
 )
-from rag_core.writing.phrases import format_day
+from rag_core.writing.extract import format_day
 
 _MIN_SHARE = 0.55  # of the words and values of the claim that its sentence of the post has
 _MIN_SHARE_WITH_VALUE = 0.5  # where it has a number or a date, all of them: they say more than words

@@ -59,7 +59,7 @@ from rag_core.verification import Claim, Label, Support, Verdict, Verification
 from rag_core.verification.facts import LONGEST_STATED, extract_facts, is_verb, split_words
 from rag_core.verification.judge import judge_support
 from rag_core.verification.stance import TOO_LITTLE, assess_by_words
-from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict, format_yes_or_no
+from rag_core.writing.extract import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 
 # Not every word with a full stop in it is an address: a space may be missing between two sentences.
 _LINKS = re.compile(r"(?:https?://|t\.me/|[@#])\S+|\b[\w-]+\.(?:ru|com|org|net|me|рф)(?:/\S*)?\b", re.I)
@@ -407,7 +407,9 @@ async def answer_claim(question: Question, plan: Plan, rag: Engine, run: Run) ->
     if not deciding:
         return None
     first = _shorten_quote(deciding[0])
-    sentences = [Sentence(format_yes_or_no(first.quote, question.lang, holds=holds), (first,))]
+    word = {"ru": ("Нет", "Да"), "en": ("No", "Yes")}[question.lang][holds]
+    said = re.match(rf"{word}\b", first.quote)  # a quote may begin with the word itself
+    sentences = [Sentence(first.quote if said else f"{word}: {first.quote}", (first,))]
     if verdict.contested:
         other = _shorten_quote(verdict.citations[0])
         intro = format_conflict(question.localize(first.date), question.localize(other.date), question.lang)

@@ -1,4 +1,4 @@
-"""Extractive answers: the one to three pieces of the evidence that answer best, word for word.
+"""Extractive answers: the one to three pieces of the evidence that answer best, word for word, and fixed phrases.
 
 What supersedes the best piece (`context/evidence.py`) is shown first, and that one as an earlier value.
 """
@@ -13,6 +13,8 @@ from datetime import date, datetime, timedelta
 from itertools import accumulate, islice
 
 import numpy as np
+from babel import Locale
+from babel.dates import format_date
 
 from rag_core.calibration import AnsweringFeatures, estimate_answering, estimate_answering_by_words
 from rag_core.dates import Period, find_dates, parse_period
@@ -31,7 +33,70 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, Text
 from rag_core.text.tokens import detect_language, fold_case, tokenize
 from rag_core.types import Certainty, Citation, Draft, Evidence, Kind, Passage, Plan, Post, PostKey, Question, Sentence
 from rag_core.writing.extract_candidates import ExtractCandidate, extend_forward, rank_candidates
-from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_earlier, format_post_date
+
+MAX_FRAMED_QUOTE_LENGTH = 240  # characters: the quote and the phrase before it stay short enough together
+_OPEN_ENDS = " ,;:—–-"
+_POST_PLURALS = {
+    "ru": {"one": "пост", "few": "поста", "many": "постов", "other": "поста"},
+    "en": {"one": "post", "other": "posts"},
+}
+# Before the quote of: the first and the latest post with a word, a post whose date was asked for, a post whose value a
+# newer one has replaced, the last post before a period that has none.
+_FRAMES = {
+    "first": {"ru": "Впервые в постах — {}:", "en": "First mentioned on {}:"},
+    "last": {"ru": "В последний раз в постах — {}:", "en": "Last mentioned on {}:"},
+    "posted": {"ru": "Пост от {}:", "en": "Posted on {}:"},
+    "earlier": {"ru": "Раньше, {}:", "en": "Earlier, on {}:"},
+    "before": {
+        "ru": "За это время постов нет. Последний до того, {}:",
+        "en": "There are no posts of that time. The last one before it, {}:",
+    },
+}
+
+
+def format_day(moment: datetime, lang: str) -> str:
+    """A date in words, as everywhere: "3 марта 2025", "3 March 2025"."""
+    return format_date(moment, "d MMMM y", locale=lang)
+
+
+def frame_quote(quote: Sentence, frame: str, question: Question) -> Sentence:
+    """Put a phrase with the day of its post before a quote; `frame`: a key of `_FRAMES`."""
+    day = format_day(question.localize(quote.citations[0].date), question.lang)
+    return replace(quote, text=f"{_FRAMES[frame][question.lang].format(day)} {quote.text}")
+
+
+def format_dated_line(moment: datetime, quote: str, lang: str) -> str:
+    """Line of a digest: the day of a post, and a quote in one line; one cut within a sentence ends with an ellipsis."""
+    line = " ".join(quote.split())
+    shown = f"{line.rstrip(_OPEN_ENDS)}…" if line.endswith(tuple(_OPEN_ENDS)) else line
+    return f"{format_day(moment, lang)}: {shown}"
+
+
+def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
+    """Phrase before the quote of a post that contradicts the quote above: whether it is newer, and its day."""
+    first, other = format_day(above, lang), format_day(moment, lang)
+    which = 0 if first == other else 1 if moment > above else 2
+    if lang == "ru":
+        of = ("другой пост того же дня", "более новый пост", "более ранний пост")[which]
+        return f"Но {of}, от {other}, говорит иначе:"
+    of = ("another post of that day", "a newer post", "an earlier post")[which]
+    return f"But {of}, of {other}, says otherwise:"
+
+
+def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str, words: Sequence[str] = ()) -> str:
+    """Sentence with the number of posts, the words that all of them hold, if any, and the range of their dates."""
+    counted = f"{number} {_POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]}"
+    first, last = (format_day(moment, lang) for moment in ends)
+    if words:
+        opened, closed, one, several = {
+            "ru": ("«", "»", "со словом", "со словами"), "en": ("“", "”", "with the word", "with the words")
+        }[lang]  # fmt: skip
+        named = ", ".join(f"{opened}{word}{closed}" for word in words)
+        counted += f" {one if len(words) == 1 else several} {named}"
+    if first == last:
+        return f"{counted}: {first}."
+    return f"{counted}, {f'с {first} по {last}' if lang == 'ru' else f'from {first} to {last}'}."
+
 
 _MAX_ADDRESSES = 3  # of a post: more are a list, which the reader opens
 _ADDRESS_TYPES = frozenset({AnswerType.PLACE, AnswerType.STEPS})
@@ -344,10 +409,7 @@ def quote_earlier_piece(ranked: RankedPieces, question: Question) -> Sentence | 
     before = extract_values(piece.text)
     if before and before <= extract_values(ranked.pieces[0].text):
         return None
-    sentence = quote_piece(piece)
-    return replace(
-        sentence, text=f"{format_earlier(question.localize(piece.source.passage.date), question.lang)} {sentence.text}"
-    )
+    return frame_quote(quote_piece(piece), "earlier", question)
 
 
 _MAX_SERIES_LINES = 5  # values of a series that are shown
@@ -409,10 +471,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     listed = ranked.asked.want is AnswerType.LIST  # each post may name a part of what is asked for
     sentences = [replace(quote_piece(piece), further=n > 0 and not listed) for n, piece in enumerate(pieces)]
     if dated or (sure and is_outdated_plan(best, question.asked_at)):  # else the view adds the days of the posts
-        sentences = [
-            replace(one, text=f"{format_post_date(question.localize(one.citations[0].date), question.lang)} {one.text}")
-            for one in sentences
-        ]
+        sentences = [frame_quote(one, "posted", question) for one in sentences]
     if not dated and (earlier := quote_earlier_piece(ranked, question)):
         first, *rest = sentences
         sentences = [first, earlier]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rag_core.writing.phrases import format_conflict
+from rag_core.writing.extract import format_conflict
 
 DAY = datetime(2025, 3, 3, tzinfo=UTC)
 PRICE = "How much does a ferry ticket cost?"

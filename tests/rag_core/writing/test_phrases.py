@@ -3,13 +3,13 @@ from datetime import UTC, datetime
 import pytest
 
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH
-from rag_core.writing.phrases import (
+from rag_core.types import Citation, PostKey, Question, Sentence, Viewer
+from rag_core.writing.extract import (
     MAX_FRAMED_QUOTE_LENGTH,
     format_dated_line,
     format_day,
-    format_mention,
     format_post_count,
-    format_post_date,
+    frame_quote,
 )
 
 MARCH = datetime(2025, 3, 3, tzinfo=UTC)
@@ -29,12 +29,11 @@ def test_a_dated_line_that_was_cut_within_a_sentence_ends_with_an_ellipsis():
 @pytest.mark.parametrize("lang", ["ru", "en"])
 def test_a_phrase_with_its_quote_is_one_short_sentence(lang):
     for day in (datetime(2025, month, 28, tzinfo=UTC) for month in range(1, 13)):
-        said = (
-            format_mention(day, lang, first=True),
-            format_mention(day, lang, first=False),
-            format_post_date(day, lang),
-        )
-        assert max(map(len, said)) + 1 + MAX_FRAMED_QUOTE_LENGTH <= MAX_SENTENCE_LENGTH
+        longest = "a" * MAX_FRAMED_QUOTE_LENGTH
+        quote = Sentence(longest, (Citation(PostKey(-1, 1), longest, 0, len(longest), day),))
+        question = Question("", lang, day, Viewer(1, frozenset()))
+        said = (frame_quote(quote, frame, question).text for frame in ("first", "last", "posted"))
+        assert max(map(len, said)) <= MAX_SENTENCE_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def estimate_answering(features: AnsweringFeatures) -> float:
     channels.
     """
     known = np.clip((1.0, *features), _LEAST, _MOST)
-    return _to_probability(float(known @ _FORM @ known))
+    return 1 / (1 + math.exp(-float(known @ _FORM @ known)))
 
 
 def estimate_answering_by_words(score: float, lead: float, terms: float) -> float:
@@ -74,11 +74,7 @@ def estimate_answering_by_words(score: float, lead: float, terms: float) -> floa
     `terms`: the weight share of the question's terms that it has. By words the data give it no weight; a post that
     stands alone in its archive needs it.
     """
-    return _to_probability(-4.2 + 0.11 * score + 0.3 * min(_MOST_LEAD, lead) + 3.4 * terms)
-
-
-def _to_probability(log_odds: float) -> float:
-    return 1 / (1 + math.exp(-max(-50.0, min(50.0, log_odds))))
+    return 1 / (1 + math.exp(4.2 - 0.11 * score - 0.3 * min(_MOST_LEAD, lead) - 3.4 * terms))
 
 
 # Of the retrievers, by model and language.

@@ -58,8 +58,8 @@ from rag_core.types import (
 from rag_core.verification import Claim, Label
 from rag_core.verification.stance import assess_by_words
 from rag_core.verification.support import find_best_quote
-from rag_core.verification.things import names_thing, speaks_of_other_thing
-from rag_core.writing.extract import MAX_FRAMED_QUOTE_LENGTH, announces_change, format_conflict
+from rag_core.verification.things import tells_apart
+from rag_core.writing.extract import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 from rag_core.writing.extract_candidates import ExtractCandidate, rank_candidates
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_post, quote_question
 
@@ -79,18 +79,6 @@ def find_repeated_lines(texts: Sequence[str]) -> frozenset[str]:
 def is_boilerplate(text: str, repeated: frozenset[str]) -> bool:
     """Whether every line of a text is boilerplate."""
     return bool(repeated) and all(key in repeated for line in text.split("\n") if (key := build_text_key(line)))
-
-
-async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, frozenset[str]]:
-    """Load the boilerplate of channels; cached while the index does not change. Raises ArchiveUnavailable."""
-    version = rag.version_of_posts
-    found = {chat: rag.boilerplate.get(chat, version) for chat in chats}
-    if new := [chat for chat, lines in found.items() if lines is None]:
-        reading = visible_posts.summarize_latest_texts(rag.archive, new, _LATEST_POSTS, find_repeated_lines)
-        for chat, lines in (await reading).items():
-            found[chat] = lines
-            rag.boilerplate.store(chat, version, lines)
-    return {chat: lines for chat, lines in found.items() if lines}
 
 
 DatedPost = Post | Passage | PostCopy
@@ -195,7 +183,14 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
             others = (copy.key, *(key for key in copy.copies if key != original.key))
             source = replace(source, passage=replace(original, copies=others))
         sources.append(source)
-    boilerplate = await load_boilerplate({source.passage.key.chat_id for source in sources}, rag)
+    version = rag.version_of_posts  # boilerplate is cached while the index does not change
+    repeated = {chat: rag.boilerplate.get(chat, version) for chat in {source.passage.key.chat_id for source in sources}}
+    if new := [chat for chat, lines in repeated.items() if lines is None]:
+        reading = visible_posts.summarize_latest_texts(rag.archive, new, _LATEST_POSTS, find_repeated_lines)
+        for chat, lines in (await reading).items():
+            repeated[chat] = lines
+            rag.boilerplate.store(chat, version, lines)
+    boilerplate = {chat: lines for chat, lines in repeated.items() if lines}
     telling = [
         s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
     ]
@@ -457,6 +452,22 @@ async def find_later_posts(piece: ExtractCandidate, question: Question, rag: Eng
 
 
 _MAX_LENGTH = 800  # characters, from which on a post counts as long
+# Something was changed, corrected, put off or cancelled.
+_CHANGE = re.compile(
+    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|"
+    r"больше не|вместо|(?:по|у)?дорожа\w+|(?:по)?дешев(?:л|е)\w+|поднима\w+|подня(?:л|т)\w*|повы(?:си|ша|ше)\w+|"
+    r"сни(?:зи|жа|же)\w+|вырос\w*|вернул\w+|(?:из|с)мен(?:ил|ен|я)\w+|продл(?:и|е)\w+|сдвин\w+|обновл(?:ё|е)н\w+|"
+    r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|со? (?:понедельник|вторник|сред[ыу]|"
+    r"четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового)\w*|нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|"
+    r"адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|now|"
+    r"двига\w+|передума\w+|вс[её]-таки|corrections?|updated?|delayed|(?:pushed|put) back|after all|u-turn|"
+    r"postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|"
+    r"no longer|instead|extended|goes (?:up|down|from)|"
+    r"(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
+    r"is back|are back|cancel\w+|as of|effective|(?:from|starting) (?:\d{1,2} [A-Z][a-z]+|next|tomorrow|today|"
+    r"[A-Z][a-z]+day)|new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
+    re.IGNORECASE,
+)
 
 
 class SuccessionFeatures(NamedTuple):
@@ -496,18 +507,13 @@ def find_successor(
     later = list_successors(piece, asked, evidence, found, weight)
     odds = ((constant + sum(map(mul, weights, features)), one) for one, features in later)
     likely = (pair for pair in odds if pair[0] >= _MIN_SUCCESSION_ODDS)
+    lang = detect_language(asked.text)
     for _, one in sorted(likely, key=itemgetter(0), reverse=True):
-        if not (_is_look_alike(asked, piece, one) or _is_look_alike(asked, one, piece)):
+        # one piece names what is asked about, and the post of the other speaks of another one of its kind
+        pairs = ((piece, one), (one, piece))
+        if not any(tells_apart(asked.text, a.text, b.source.passage.text, lang) for a, b in pairs):
             return one
     return None
-
-
-def _is_look_alike(asked: QueryTerms, one: ExtractCandidate, other: ExtractCandidate) -> bool:
-    """Whether one piece names what is asked about, and the post of the other speaks of another one of its kind."""
-    lang = detect_language(asked.text)
-    return names_thing(asked.text, one.text, lang) and speaks_of_other_thing(
-        asked.text, other.source.passage.text, lang
-    )
 
 
 def list_successors(
@@ -542,7 +548,7 @@ def list_successors(
                 gap=abs(one.score - piece.features.score),
                 likeness=compare(one),
                 found=places.get(key, 0.0),
-                changed=float(announces_change(one.text)),
+                changed=float(bool(_CHANGE.search(one.text))),
                 valued=float(bool(before) and not extract_values(one.text) <= before),
                 length=min(1.0, len(one.source.passage.text) / _MAX_LENGTH),
             ),

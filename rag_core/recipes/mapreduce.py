@@ -34,7 +34,7 @@ from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.types import Draft, Evidence, Passage, Plan, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import attribute_sentence
-from rag_core.writing.extract import quote_piece, select_best_pieces
+from rag_core.writing.extract import quote_piece, rank_pieces
 from rag_core.writing.prompts import (
     LETTERS,
     load_prompt,
@@ -116,7 +116,7 @@ async def _map_sources(
     def keep_supported(texts: tuple[str, ...] | None, source: Source) -> tuple[Sentence, ...]:
         """Keep the facts that the post supports; its best quote where the model only found it relevant."""
         if texts is None:
-            return tuple(map(quote_piece, select_best_pieces(asked, Evidence((source,)), 1, 0.0)))
+            return tuple(map(quote_piece, rank_pieces(asked, Evidence((source,))).pieces[:1]))
         return tuple(fact for text in texts if (fact := attribute_sentence(text, [source])))
 
     try:

@@ -56,7 +56,7 @@ from rag_core.writing.extract import (
     frame_quote,
     quote_piece,
     quote_span,
-    select_best_pieces,
+    rank_pieces,
 )
 
 _MAX_READ_POSTS = 500  # the newest that have all the words
@@ -313,5 +313,5 @@ async def _quote_mentions(
     for place in places:
         if passage := passages.get(place):
             evidence = Evidence((Source(1, passage, 1.0),))
-            quotes += map(quote_piece, select_best_pieces(asked, evidence, most=1, margin=0.0, longest=longest))
+            quotes += map(quote_piece, rank_pieces(asked, evidence, longest).pieces[:1])
     return quotes

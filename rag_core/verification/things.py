@@ -92,20 +92,19 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
     return ""
 
 
-def speaks_of_other_thing(question: str, text: str, lang: str) -> bool:
-    """Check whether a text speaks of another thing than a question asks about, and nowhere of that itself."""
-    asked = extract_facts(question, lang)
-    things = _list_things(asked)
-    about = [one for one in extract_facts_by_sentence(text, lang) if any(_is_said(word, one) for word in things)]
-    return bool(about) and all(find_other_thing(asked, one) for one in about)
+def tells_apart(question: str, one: str, other: str, lang: str) -> bool:
+    """Check whether a text has every word of the thing that a question asks about, and another speaks of a look-alike.
 
-
-def names_thing(question: str, text: str, lang: str) -> bool:
-    """Check whether a text has every word of the thing that a question asks about."""
-    asked, there = extract_facts(question, lang), extract_facts(text, lang)
-    _, asking = detect_answer_type(question)
-    things = [word for word in _list_things(asked) if word.stem not in asking]
-    return bool(things) and all(_is_said(word, there) for word in things) and not _find_other_number(asked, there, ())
+    The latter speaks of another thing of the kind, and nowhere of that itself.
+    """
+    asked, here = extract_facts(question, lang), extract_facts(one, lang)
+    things, (_, asking) = _list_things(asked), detect_answer_type(question)
+    own = [word for word in things if word.stem not in asking]
+    if not own or not all(_is_said(word, here) for word in own) or _find_other_number(asked, here, ()):
+        return False
+    there = extract_facts_by_sentence(other, lang)
+    about = [sentence for sentence in there if any(_is_said(word, sentence) for word in things)]
+    return bool(about) and all(find_other_thing(asked, sentence) for sentence in about)
 
 
 def _list_things(facts: SentenceFacts) -> list[Word]:

@@ -162,21 +162,6 @@ _LONELY_LEAD = 4.0  # of a piece without a piece of another post
 # Of the terms of the best piece, what another value has; and how far its score may be behind.
 _SERIES_TERMS, _SERIES_MARGIN = 0.85, 2.0
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
-_CHANGE = re.compile(
-    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|"
-    r"больше не|вместо|(?:по|у)?дорожа\w+|(?:по)?дешев(?:л|е)\w+|поднима\w+|подня(?:л|т)\w*|повы(?:си|ша|ше)\w+|"
-    r"сни(?:зи|жа|же)\w+|вырос\w*|вернул\w+|(?:из|с)мен(?:ил|ен|я)\w+|продл(?:и|е)\w+|сдвин\w+|обновл(?:ё|е)н\w+|"
-    r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|со? (?:понедельник|вторник|сред[ыу]|"
-    r"четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового)\w*|нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|"
-    r"адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|now|"
-    r"двига\w+|передума\w+|вс[её]-таки|corrections?|updated?|delayed|(?:pushed|put) back|after all|u-turn|"
-    r"postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|"
-    r"no longer|instead|extended|goes (?:up|down|from)|"
-    r"(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
-    r"is back|are back|cancel\w+|as of|effective|(?:from|starting) (?:\d{1,2} [A-Z][a-z]+|next|tomorrow|today|"
-    r"[A-Z][a-z]+day)|new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
-    re.IGNORECASE,
-)
 _NAMED_TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d|\d{1,2}[./]\d{1,2}|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|"
     r"декабр)\w*|мая|"
@@ -189,11 +174,6 @@ _NAMED_TIME = re.compile(
 _CALENDAR_TIME = re.compile(
     rf"{_NAMED_TIME.pattern}|\b(?:год\w*|недел\w+|месяц\w*|years?|weeks?|months?)\b", re.IGNORECASE
 )
-
-
-def announces_change(text: str) -> bool:
-    """Whether a text says that something was changed, corrected, put off or cancelled."""
-    return bool(_CHANGE.search(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,19 +244,14 @@ class RankedPieces:
             near = [one for one in near if detect_language(one.text) == lang]
         if not near:
             near = [one for one in others if one.source.number == first.source.number][:most]
-        first, *near = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *near))
-        return _fit_pieces(first, near, most)
-
-
-def _fit_pieces(first: ExtractCandidate, others: Iterable[ExtractCandidate], most: int) -> list[ExtractCandidate]:
-    chosen, characters_left = [first], MAX_ANSWER_LENGTH - len(first.text)
-    for candidate in others:
-        if len(chosen) == most:
-            break
-        if len(candidate.text) <= characters_left and not any(candidate.overlaps(other) for other in chosen):
-            chosen.append(candidate)
-            characters_left -= len(candidate.text)
-    return chosen
+        chosen, characters_left = list[ExtractCandidate](), MAX_ANSWER_LENGTH
+        for candidate in (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *near)):
+            if len(chosen) == most:
+                break
+            if len(candidate.text) <= characters_left and not any(candidate.overlaps(other) for other in chosen):
+                chosen.append(candidate)
+                characters_left -= len(candidate.text)
+        return chosen
 
 
 def rank_pieces(
@@ -369,15 +344,6 @@ def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:
             elif period and not one.pair and period.since:
                 days.append(period.since)
     return bool(days) and posted < max(days) < now.date()
-
-
-def select_best_pieces(
-    asked: QueryTerms, evidence: Evidence, most: int, margin: float, longest: int = MAX_SENTENCE_LENGTH
-) -> list[ExtractCandidate]:
-    """Select the best pieces of the evidence, best first: further ones within `margin` of the first score."""
-    pieces = rank_pieces(asked, evidence, longest).pieces
-    near = (one for one in pieces[1:] if one.score >= pieces[0].score - margin)
-    return _fit_pieces(pieces[0], near, most) if pieces else []
 
 
 def quote_piece(piece: ExtractCandidate) -> Sentence:

@@ -11,7 +11,7 @@ from rag_core.dates import parse_period
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, build_text_key
 from rag_core.types import Evidence, Passage, PostKey, Question, Source, Viewer
-from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces, select_best_pieces
+from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 
@@ -29,8 +29,8 @@ def evidence(*texts, chats=(), days=(), start=0):
     return Evidence(tuple(sources))
 
 
-def best(question, found, most=3, margin=3.5, longest=MAX_SENTENCE_LENGTH):
-    pieces = select_best_pieces(asked(question), found, most, margin, longest)
+def best(question, found, most=3):
+    pieces = rank_pieces(asked(question), found).select(most, found)
     return [piece.source.passage.text[piece.start : piece.end] for piece in pieces]
 
 
@@ -67,14 +67,14 @@ def test_hashtags_mentions_and_links_alone_are_no_sentence():
 
 def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together():
     texts = [f"Мост номер {n} закрыт на ремонт до осени, объезд через плотину и площадь. " * 6 for n in range(5)]
-    pieces = select_best_pieces(asked("Какой мост закрыт на ремонт?"), evidence(*texts), 5, 100.0)
+    pieces = rank_pieces(asked("Какой мост закрыт на ремонт?"), evidence(*texts)).select(5, evidence(*texts))
     assert len(pieces) > 1
     assert sum(piece.end - piece.start for piece in pieces) <= 600
     assert not any(a.overlaps(b) for n, a in enumerate(pieces) for b in pieces[n + 1 :])
 
 
 def test_a_quote_is_cited_where_it_stands_in_its_post():
-    (piece,) = select_best_pieces(asked("мост"), evidence("Утро. Мост открыт.", start=100), 1, 0)
+    piece = rank_pieces(asked("мост"), evidence("Утро. Мост открыт.", start=100)).pieces[0]
     sentence = quote_piece(piece)
     (citation,) = sentence.citations
     assert sentence.text == citation.quote == "Мост открыт."
@@ -84,14 +84,14 @@ def test_a_quote_is_cited_where_it_stands_in_its_post():
 @given(st.lists(st.text(max_size=400), max_size=4), st.text(max_size=60), st.integers(30, MAX_SENTENCE_LENGTH))
 @example(["AA"], "\U00017000", 30)
 def test_every_piece_is_a_part_of_its_text_and_short_enough(texts, question, longest):
-    for piece in select_best_pieces(asked(question), evidence(*texts), 3, 3.5, longest):
+    for piece in rank_pieces(asked(question), evidence(*texts), longest).pieces:
         assert 0 <= piece.start < piece.end <= len(piece.source.passage.text)
         assert piece.end - piece.start <= longest
 
 
 def test_what_is_shown_of_one_post_is_not_said_again_in_the_words_of_another():
     texts = "🎉 Новый рынок открылся 18 октября!", "Новый рынок открылся 18 октября. #рынок", "Рынок работает до шести."
-    shown = best("Когда открылся рынок?", evidence(*texts, chats=(-1, -2, -3)), margin=100.0)
+    shown = best("Когда открылся рынок?", evidence(*texts, chats=(-1, -2, -3)))
     assert sum("18 октября" in piece for piece in shown) == 1
     assert "Рынок работает до шести." in shown
 

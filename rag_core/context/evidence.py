@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter, mul
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -33,9 +33,9 @@ from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
     TextSpan,
     build_text_key,
-    collect_terms,
     split_long_span,
     split_sentences,
+    tokenize_sentences,
 )
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import (
@@ -537,7 +537,8 @@ def list_successors(
         if vector is not None:
             similarity = compared.get(one.source.number)
             return float(vector @ similarity.embed_piece(one.start, one.end)) if similarity else 0.0
-        there = own.keys() & collect_terms(one.source.passage.text)
+        sentences = tokenize_sentences(one.source.passage.text)
+        there = own.keys() & set(chain.from_iterable(terms for _, terms in sentences))
         return sum(own[term] for term in there) / max(sum(own.values()), 1e-9)
 
     places = {key: 1 / rank for rank, key in enumerate(found, 1)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from types import MappingProxyType
 
 from rag_core.text.tokens import tokenize
@@ -111,11 +111,6 @@ def tokenize_sentences(text: str) -> tuple[tuple[TextSpan, tuple[str, ...]], ...
     return tuple((span, tuple(tokenize(text[slice(*span)]))) for span in split_sentences(text))
 
 
-def collect_terms(text: str) -> frozenset[str]:
-    """Collect the distinct terms of a text."""
-    return frozenset(chain.from_iterable(terms for _, terms in tokenize_sentences(text)))
-
-
 def _strip_pieces(text: str, pieces: Iterable[TextSpan]) -> list[TextSpan]:
     texts = ((start, text[start:end]) for start, end in pieces)
     starts = ((start + len(piece) - len(piece.lstrip()), piece.strip()) for start, piece in texts)
@@ -148,18 +143,13 @@ def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGT
     return spans
 
 
-def split_into_parts(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
-    """Split a long sentence into consecutive parts of at most `longest` characters."""
-    return _strip_pieces(text, pairwise([span[0], *_cut_between_words(text, *span, longest), span[1]]))
-
-
-def split_into_windows(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
-    """Split a long sentence into windows of at most `longest` characters that overlap by half."""
+def split_between_words(text: str, span: TextSpan, longest: int, *, overlapping: bool = False) -> list[TextSpan]:
+    """Split a long sentence into parts of at most `longest` characters: consecutive ones, or overlapping by half."""
     start, end = span
     if end - start <= longest:
         return [span]
-    cuts = [start, *_cut_between_words(text, start, end, longest // 2), end]
-    return _strip_pieces(text, zip(cuts, cuts[2:], strict=False))
+    cuts = [start, *_cut_between_words(text, start, end, longest // 2 if overlapping else longest), end]
+    return _strip_pieces(text, zip(cuts, cuts[2 if overlapping else 1 :], strict=False))
 
 
 def _cut_between_words(text: str, start: int, end: int, longest: int) -> Iterator[int]:

@@ -544,9 +544,20 @@ class NumberedItems:
         return others[0] if len(others) == 1 and not contains_value(number, self._here) else None
 
     def _list_rivals(self, number: Number) -> list[Number]:
-        mine = [*self._values, number]
-        numbers = (one for one in self._here.numbers if not any(is_same_value(value, one) for value in mine))
-        return [one for one in numbers if _have_same_unit(number, one)]
+        """List the other numbers of the same unit; without a unit, of the same noun."""
+        rivals = []
+        for one in self._here.numbers:
+            if any(is_same_value(value, one) for value in (*self._values, number)):
+                continue
+            units = {number.unit, one.unit}
+            if units == {""}:
+                mine, theirs = (stem(of.noun.split()[0]) if of.noun else "" for of in (number, one))
+                alike = mine == theirs or measure_stem_similarity(mine, (theirs,)) >= SAME_WORD
+            else:
+                bare_price = "" in units and not one.noun and not units.isdisjoint(CURRENCIES)
+                alike = len(units) == 1 or bare_price
+            rivals += [one] if alike else []
+        return rivals
 
     def _is_nearer(self, other: int, same: Sequence[int]) -> bool:
         """Check whether another value stands at more of the claim's words than all of these: offsets of values."""
@@ -558,15 +569,3 @@ class NumberedItems:
             return (own and (other > one or foreign)) or (foreign and len(there) > len(here))
 
         return bool(same) and all(map(is_nearer, same))
-
-
-def _stem_noun(number: Number) -> str:
-    return stem(number.noun.split()[0]) if number.noun else ""
-
-
-def _have_same_unit(one: Number, other: Number) -> bool:
-    if one.unit or other.unit:
-        bare_price = not (one.unit and other.unit) and not other.noun and bool({one.unit, other.unit} & CURRENCIES)
-        return one.unit == other.unit or bare_price
-    mine, theirs = _stem_noun(one), _stem_noun(other)
-    return mine == theirs or measure_stem_similarity(mine, (theirs,)) >= SAME_WORD

@@ -15,7 +15,7 @@ from pathlib import Path
 from rag_core.dates.moments import Moment, parse_moments
 from rag_core.text.names import is_cyrillic, is_name_variant, list_phonetic_keys
 from rag_core.text.numbers import Number, parse_numbers
-from rag_core.text.sentences import split_into_windows, split_sentences
+from rag_core.text.sentences import split_between_words, split_sentences
 from rag_core.text.tokens import (
     SIGN_AFTER_NAME,
     STOP_BEFORE_NAME,
@@ -148,7 +148,7 @@ def _make_keys(low: str, stem: str, *, sought: bool) -> frozenset[Key]:
     return frozenset(keys)
 
 
-_MAX_FOUND_WORDS = 200
+_MAX_KNOWN_WORDS = 200
 
 
 class Vocabulary(tuple[Word, ...]):
@@ -159,19 +159,15 @@ class Vocabulary(tuple[Word, ...]):
         """The stems of the words."""
         return frozenset(word.stem for word in self)
 
-    @cached_property
-    def _found(self) -> dict[tuple[str, str], tuple[float, Word | None]]:
-        return {}
-
     def nearest(self, word: Word) -> tuple[float, Word | None]:
         """Find the most similar word and its similarity, 0..1; of equal ones the first."""
-        key = word.low, word.stem
-        if (found := self._found.get(key)) is None:
-            if len(self._found) >= _MAX_FOUND_WORDS:  # a sentence of a post is compared with claim after claim
-                self._found.clear()
+        known: dict[tuple[str, str], tuple[float, Word | None]] = self.__dict__.setdefault("_found", {})
+        if (found := known.get((word.low, word.stem))) is None:
+            if len(known) >= _MAX_KNOWN_WORDS:  # a sentence of a post is compared with claim after claim
+                known.clear()
             alike = ((likeness(word.low, word.stem, o.low, o.stem), o) for o in self.candidates(word))
             best = max(alike, key=lambda one: one[0], default=(0.0, None))
-            self._found[key] = found = best if best[0] else (0.0, None)
+            known[word.low, word.stem] = found = best if best[0] else (0.0, None)
         return found
 
     def has(self, word: Word) -> bool:
@@ -410,8 +406,11 @@ def _blank_spans(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str
 @lru_cache(maxsize=512)
 def extract_facts_by_sentence(text: str, lang: str) -> tuple[SentenceFacts, ...]:
     """Extract the facts of a post, sentence by sentence."""
-    parts = (part for span in split_sentences(text) for part in split_into_windows(text, span, LONGEST_STATED))
-    return tuple(extract_facts(text[start:end], lang, start) for start, end in parts)
+    return tuple(
+        extract_facts(text[start:end], lang, start)
+        for span in split_sentences(text)
+        for start, end in split_between_words(text, span, LONGEST_STATED, overlapping=True)
+    )
 
 
 _RUSSIAN_VERB_ENDING = re.compile(

@@ -24,7 +24,7 @@ from rag_core.storage import channels
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.types import Certainty, Draft, Passage, Question, Sentence
 from rag_core.verification import Claim
-from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_claim, quote_post
+from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_post
 
 MAX_LINE_LENGTH, _MAX_QUESTION_LENGTH, _MAX_TITLE_LENGTH = 260, 400, 60  # characters
 _MAX_LOG_ODDS = 20.0
@@ -180,21 +180,19 @@ async def judge_relevance(question: Question, passages: Sequence[Passage], seat:
     return [await ask_yes_no_odds(prompt, seat) for prompt in prompts]
 
 
-def _truncate_text(text: str, tokens: int, most: int) -> str:
-    return text if tokens <= most else text[: int(len(text) * most / tokens)]
-
-
 async def judge_support(claim: Claim, passages: Sequence[Passage], run: Run, model: LanguageModel) -> list[float]:
     """Judge support with an LLM: log P(yes) - log P(no) that each passage states the claim; call it in a stage.
 
     The prompt before the passage is the same for all, so that the model reads it once. Raises GenerationFailed, and
     ModelTooSlow where not all would be judged within the stage's budget.
     """
-    template, texts = load_prompt("support", claim.lang), [f"{passage.header}\n{passage.text}" for passage in passages]
+    template = load_prompt("support", claim.lang)
+    texts = [claim.text, *(f"{passage.header}\n{passage.text}" for passage in passages)]
+    limits = [_MAX_CLAIM_TOKENS, *(_MAX_PASSAGE_TOKENS for _ in passages)]
     async with run.open_session(model, 0) as seat:
-        first, *counts = await seat.count([claim.text, *texts])
-        quoted = quote_claim(_truncate_text(claim.text, first, _MAX_CLAIM_TOKENS))
-        posts = [_truncate_text(post, count, _MAX_PASSAGE_TOKENS) for post, count in zip(texts, counts, strict=True)]
+        sized = zip(texts, limits, await seat.count(texts), strict=True)
+        said, *posts = (text[: int(len(text) * most / count)] if count > most else text for text, most, count in sized)
+        quoted = f"<statement>\n{escape_prompt_text(said)}\n</statement>"
         prompts = [Prompt(template.system, f"{quoted}\n{quote_post(post)}", template.shots) for post in posts]
         await seat.require_time(prompts)
         return [await seat.odds(prompt, template.parts["yes"], template.parts["no"]) for prompt in prompts]

@@ -84,12 +84,6 @@ class _Reading:
     why: str
     leaning: Label = Label.NOT_FOUND
 
-    @property
-    def priority(self) -> tuple[bool, bool, bool, float]:
-        """Order of the readings of a post: what decides, what may decide, what is said for certain."""
-        decides, may = self.label is not Label.NOT_FOUND, self.leaning is not Label.NOT_FOUND
-        return decides, may, self.why != TOO_LITTLE, self.score
-
 
 class ClaimTerms:
     """Terms of a claim with their weights; numbers that name a thing ("bus 27") are terms, the others are values."""
@@ -172,14 +166,10 @@ class _Comparison:
     subject: bool
     known: bool
 
-    @property
-    def score(self) -> float:
-        """How much the sentence says of the claim."""
-        return self.own + self.about / 2 + _FACT_BONUS * self.matched
-
     def read(self, label: Label, why: str = "", leaning: Label = Label.NOT_FOUND, bonus: float = 0.0) -> _Reading:
-        """Reading of the sentence."""
-        return _Reading(label, self.here, self.about, self.score + bonus, why, leaning)
+        """Reading of the sentence; its score tells how much it says of the claim."""
+        score = self.own + self.about / 2 + _FACT_BONUS * self.matched
+        return _Reading(label, self.here, self.about, score + bonus, why, leaning)
 
 
 def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: Passage) -> _Comparison | None:
@@ -316,7 +306,7 @@ def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeigh
 def _assess_passage(
     facts: SentenceFacts, passage: Passage, post: Sequence[SentenceFacts], weight: TermWeight
 ) -> Support:
-    claim = ClaimTerms(facts, passage.title, weight)
+    claim, nothing = ClaimTerms(facts, passage.title, weight), Label.NOT_FOUND
     too_many = len(facts.numbers) + len({moment.start for moment in facts.moments}) > MOST_FIGURES
     if not post or not facts.all_words or too_many:
         return Support(Label.NOT_FOUND, 0.0, "words")
@@ -331,9 +321,10 @@ def _assess_passage(
                 together = [*post[:n], join_facts([one, other]), *post[n + 2 :]]
                 found = _read_sentence(claim, together, n, passage)
                 readings += [found] if found and found.label is Label.SUPPORTED else []
-    best = max(readings, key=lambda one: one.priority, default=None)
-    if best is None:
+    if not readings:
         return Support(Label.NOT_FOUND, 0.0, "words")
+    # what decides, what may decide, what is said for certain
+    best = max(readings, key=lambda r: (r.label is not nothing, r.leaning is not nothing, r.why != TOO_LITTLE, r.score))
     likely = {Label.SUPPORTED: _SUPPORTED, Label.CONTRADICTED: _CONTRADICTED}.get(best.label, _OPEN * best.about)
     leaning = best.leaning if best.label is Label.NOT_FOUND else best.label
     start, end = best.sentence.start, best.sentence.start + len(best.sentence.text)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import chain, pairwise
 
 from rag_core.dates.moments import Moment
@@ -66,10 +65,6 @@ class _Draw:
     clauses: list[SentenceFacts] = field(default_factory=list)
     words: set[int] = field(default_factory=set)
     values: set[int] = field(default_factory=set)
-
-    def count_new(self, words: set[int], values: set[int]) -> int:
-        """Count the words and values that are not drawn yet."""
-        return len(words - self.words) + len(values - self.values)
 
 
 def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place: int) -> DropReason | None:
@@ -135,21 +130,17 @@ def _split_into_clauses(sentence: SentenceFacts) -> list[SentenceFacts]:
     return clauses
 
 
-def _is_heading(clause: SentenceFacts) -> bool:
-    return clause.text.rstrip().endswith(":")
-
-
 def _list_values_of_clauses(clauses: Sequence[SentenceFacts]) -> Iterator[tuple[SentenceFacts, SentenceFacts]]:
     """List clauses with the value that follows each as a clause of its own: "first Artur, 38 minutes"."""
     for of, value in pairwise(clauses):
         counted = sum(bool(number.unit) for number in value.numbers)  # the unit is a word
-        if not _is_heading(of) and (value.numbers or value.moments) and len(value.words) <= counted:
+        if not of.text.rstrip().endswith(":") and (value.numbers or value.moments) and len(value.words) <= counted:
             yield of, value
 
 
 def _draw(claim: SentenceFacts, clauses: Sequence[SentenceFacts]) -> _Draw:
     """Take the words and values of the sentence from as few clauses as possible, the fullest first."""
-    values, drawn = _list_values(claim), _Draw()
+    values, drawn = claim.numbers + claim.moments, _Draw()
     found = [
         (
             {n for n, word in enumerate(claim.words) if clause.words.has(word)},
@@ -158,21 +149,18 @@ def _draw(claim: SentenceFacts, clauses: Sequence[SentenceFacts]) -> _Draw:
         for clause in clauses
     ]
     while found:
-        best = max(range(len(clauses)), key=lambda n: drawn.count_new(*found[n]))
-        if not drawn.count_new(*found[best]):
+        new = [len(words - drawn.words) + len(values - drawn.values) for words, values in found]
+        if not (most := max(new)):
             break
+        best = new.index(most)
         drawn.clauses.append(clauses[best])
         drawn.words |= found[best][0]
         drawn.values |= found[best][1]
     return drawn
 
 
-def _list_values(of: SentenceFacts) -> list[Number | Moment]:
-    return [*of.numbers, *of.moments]
-
-
 def _has_value(there: SentenceFacts, one: Number | Moment) -> bool:
-    return any(_is_same(one, other) for other in _list_values(there))
+    return any(_is_same(one, other) for other in there.numbers + there.moments)
 
 
 def _is_same(one: Number | Moment, other: Number | Moment) -> bool:
@@ -194,7 +182,7 @@ def _is_same(one: Number | Moment, other: Number | Moment) -> bool:
 
 def _has_other_values(claim: SentenceFacts, clause: SentenceFacts) -> bool:
     """Check for a name, number or date of the clause that the sentence does not have."""
-    values = [one for one in _list_values(clause) if isinstance(one, Moment) or not one.weak]
+    values = tuple(number for number in clause.numbers if not number.weak) + clause.moments
     known = (any(is_same_name(name.word, mine) for mine in claim.all_words) for name in clause.names)
     return not all(known) or not all(_has_value(claim, one) for one in values)
 
@@ -221,8 +209,8 @@ def _turns_names_round(claim: SentenceFacts, sentence: SentenceFacts) -> bool:
 def _is_about_else(claim: SentenceFacts, clause: SentenceFacts) -> bool:
     """Check whether a clause says at least as much else as it says of the claim."""
     own = sum(claim.words.has(word) for word in clause.words)
-    values = sum(_has_value(claim, one) for one in _list_values(clause))
-    return not _is_heading(clause) and len(clause.words) - own >= max(1, own + values)
+    values = sum(_has_value(claim, one) for one in clause.numbers + clause.moments)
+    return not clause.text.rstrip().endswith(":") and len(clause.words) - own >= max(1, own + values)
 
 
 MIN_SUPPORT = 0.6  # of a sentence that a post says in other words; where it has more of its terms, their share
@@ -248,11 +236,6 @@ _ATTRIBUTION = re.compile(f"{_ATTRIBUTION_PHRASE}|{_REPORTING_VERBS}", re.I)
 _MAX_SHORT_WORD, _CYRILLIC = 3, re.compile(r"[а-яё]", re.I)
 
 
-@cache
-def _stem_reporting_words() -> frozenset[str]:
-    return frozenset(tokenize(_REPORTING_WORDS))  # not at import: the Russian ones need the dictionary
-
-
 def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
     """Support of a sentence by the passages, 0..1: 1.0 if verbatim, at least MIN_SUPPORT if one of them says it, else 0.
 
@@ -264,7 +247,7 @@ def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
 
 def _check(text: str, passage: Passage) -> tuple[float, DropReason | None]:
     """Measure the support of one sentence by one passage, with the reason where there is none."""
-    text, reporting = _remove_attribution(text, passage), _stem_reporting_words()
+    text, reporting = _remove_attribution(text, passage), frozenset(tokenize(_REPORTING_WORDS))
     dates = f"{passage.date:%Y-%m-%d} {format_day(passage.date, 'ru')} {format_day(passage.date, 'en')}"
     rendered = f"{dates}\n{passage.text}"
     if extract_figures(text) - extract_figures(rendered):

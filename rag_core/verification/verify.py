@@ -35,7 +35,7 @@ from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
     TextSpan,
     build_text_key,
-    split_into_parts,
+    split_between_words,
     split_long_span,
     split_sentences,
 )
@@ -128,7 +128,7 @@ def _split_clauses(text: str, start: int, end: int) -> Iterator[TextSpan]:
     if end - start <= LONGEST_STATED:
         yield start, end
     else:
-        parts = split_into_parts(text, (start, end), LONGEST_STATED)
+        parts = split_between_words(text, (start, end), LONGEST_STATED)
         yield from (part for part in parts if _is_claim(text[slice(*part)]))
 
 

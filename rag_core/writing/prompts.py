@@ -63,11 +63,6 @@ def quote_post(text: str, number: int | None = None, header: str = "") -> str:
     return f"<{name}{' | ' if about else ''}{about}>\n{escape_prompt_text(text)}\n</{name}>"
 
 
-def quote_claim(text: str) -> str:
-    """Quote a statement to be checked between its markers."""
-    return f"<statement>\n{escape_prompt_text(text)}\n</statement>"
-
-
 def quote_question(text: str) -> str:
     """Quote the question between its markers."""
     return f"<question>\n{escape_prompt_text(text)}\n</question>"

@@ -28,7 +28,7 @@ from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
 from rag_core.planning.plan import plan_question
 from rag_core.recipe_steps import Round, run_direct
-from rag_core.run import Run, Span, Stage
+from rag_core.run import MIN_STAGE_S, Run, Span, Stage
 from rag_core.storage.channels import load_channels
 from rag_core.storage.readers import load_choices, load_recipe_choices, save_choice
 from rag_core.storage.visible_posts import load_posts_and_channels
@@ -169,7 +169,7 @@ async def run_recipe(
             recipe = run_direct if name == DIRECT_RECIPE else load_recipe(name)
             found = await recipe(question, plan, rag, run)
             # it found nothing because its stages had no time: `direct` may
-            if reserve and not found.draft.sentences and run.is_hurried:
+            if reserve and not found.draft.sentences and run.left <= run.after_models + MIN_STAGE_S:
                 raise StageTimeout("There was no time to answer the question as was wanted: raise ANSWER__SECONDS.")
             if not careful:
                 return found
@@ -258,17 +258,18 @@ async def _drop_unsupported(
 ) -> tuple[Sentence, ...]:
     """Drop the sentences that their posts do not support; where that fails, all that are not verbatim."""
 
-    def is_supported(sentence: Sentence) -> bool:
-        posts = {citation.post for citation in sentence.citations}
-        passages = [source.passage for source in evidence.sources if source.passage.key in posts]
-        return sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold
-
-    async def keep_supported() -> tuple[Sentence, ...]:
-        kept = await asyncio.to_thread(lambda: tuple(filter(is_supported, cited)))
+    def keep_supported() -> tuple[Sentence, ...]:
+        kept = []
+        for sentence in cited:
+            posts = {citation.post for citation in sentence.citations}
+            passages = [source.passage for source in evidence.sources if source.passage.key in posts]
+            if sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold:
+                kept.append(sentence)
         run.note(claims=len(cited), verified=len(kept))
-        return kept
+        return tuple(kept)
 
-    kept = await run.attempt(Stage.VERIFY, keep_supported(), tuple(one for one in cited if one.support == 1.0))
+    verbatim = tuple(one for one in cited if one.support == 1.0)
+    kept = await run.attempt(Stage.VERIFY, asyncio.to_thread(keep_supported), verbatim)
     run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in cited))
     if len(kept) < len(cited):
         run.shortfalls.append(Shortfall("support", "Sentences were left out: the posts they name do not say them."))

@@ -201,7 +201,7 @@ _MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of 
 # Further reserve that models and the searches after them may not use: conflicts and copies are looked for afterwards.
 _MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE = 3.0, 0.1
 _STAGES_THAT_TELL = {*MODEL_STAGES, "recipe"}  # their shortfalls say that the model failed
-_MIN_STAGE_S = 0.01  # least budget of a stage
+MIN_STAGE_S = 0.01  # least budget of a stage
 _NESTED_STAGE_S = 0.05  # by which a stage within a stage ends earlier where the recipe ends
 
 # Stages may run concurrently: each has its own counts.
@@ -249,7 +249,7 @@ class Run:
         budget = (name if isinstance(name, Stage) else Stage(name)).budget
         seconds: float = getattr(self.budgets, budget)
         in_model = _IS_IN_MODEL_STAGE.set(_IS_IN_MODEL_STAGE.get() or name in MODEL_STAGES)
-        if (left := max(_MIN_STAGE_S, self.stage_time_left)) < seconds:
+        if (left := max(MIN_STAGE_S, self.stage_time_left)) < seconds:
             seconds, budget = left, "question"
         clock = asyncio.timeout(seconds)
         clocks = _STAGE_TIMEOUTS.set((*_STAGE_TIMEOUTS.get(()), clock))
@@ -289,11 +289,6 @@ class Run:
         """Seconds left for the current recipe."""
         when = self.clock.when() if self.clock else None
         return math.inf if when is None else when - asyncio.get_running_loop().time()
-
-    @property
-    def is_hurried(self) -> bool:
-        """Whether the models of the current recipe have no time left."""
-        return self.left <= self.after_models + _MIN_STAGE_S
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:

@@ -23,7 +23,7 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import (
-    asks_about_recent_events,
+    RECENT_EVENTS,
     asks_of_this_channel,
     counts_all_posts,
     strip_asking_phrase,
@@ -222,7 +222,7 @@ def is_followup(text: str, now: datetime) -> bool:
     if _TELL_MORE_PATTERN.match(asked):
         return True
     if not own:
-        of_news = asks_about_recent_events(asked) or re.search(r"\b(?:нового|new)\b", asked)
+        of_news = RECENT_EVENTS.search(asked) or re.search(r"\b(?:нового|new)\b", asked)
         return bool(questioned) and not (of_news or counts_all_posts(asked))
     if questioned and not names:
         attribute = len(own) == 1 and (_ATTRIBUTE_PATTERN.search(asked) or _SHORT_WHICH_PATTERN.match(asked))
@@ -488,6 +488,7 @@ async def _rewrite_by_model(
     return Rewriting(text)
 
 
+_MEMORY_CHOICE = "memory {}"  # name of a chat's choice, by its id
 _MAX_TURNS, _MAX_TOKENS = 20, 400
 _MAX_NAMES, _MAX_NAME_LENGTH = 8, 60
 _CHARACTERS_PER_TOKEN = 3  # between English (4) and Russian (2.5); the window need not be exact
@@ -503,12 +504,12 @@ async def is_memory_enabled(chat: int, rag: Engine) -> bool:
     """Whether earlier questions are remembered in a chat; 0 is the terminal. Raises ArchiveUnavailable."""
     if not chat or not rag.settings.memory.enabled:
         return False
-    return (await load_choices(rag.archive)).get(_build_setting_key(chat)) != "off"
+    return (await load_choices(rag.archive)).get(_MEMORY_CHOICE.format(chat)) != "off"
 
 
 async def set_memory_enabled(chat: int, rag: Engine, *, to: bool) -> None:
     """Switch the memory of a chat on or off; switching off deletes its turns."""
-    await save_choice(rag.archive, _build_setting_key(chat), "on" if to else "off")
+    await save_choice(rag.archive, _MEMORY_CHOICE.format(chat), "on" if to else "off")
     if not to:
         await forget_turns(rag.archive, chat=chat)
 
@@ -555,7 +556,3 @@ async def remember_answer(question: Question, answer: Answer, rag: Engine) -> No
 async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:
     """Delete the turns of a conversation; the number of deleted turns."""
     return await forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
-
-
-def _build_setting_key(chat: int) -> str:
-    return f"memory {chat}"

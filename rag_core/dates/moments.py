@@ -108,25 +108,21 @@ def _find_weekdays(low: str, text: str) -> Iterator[list[Moment]]:
             yield [Moment(*m.span(), weekday=day) for day in days]
     for m in _WEEKDAY_RANGE.finditer(low):
         first, last = _WEEKDAY_NUMBERS[m["a"][:2]], _WEEKDAY_NUMBERS[m["b"][:2]]
-        if not _found_before(_RESCHEDULED_FROM, low, m.start()) and _is_capitalized(m, text):
+        named = not m[0].isascii() or text[m.start()].isupper()  # an English name in small letters is another word
+        if named and not _found_before(_RESCHEDULED_FROM, low, m.start()):
             yield [Moment(*m.span(), weekday=(first + n) % 7) for n in range((last - first) % 7 + 1)]
     for m in _LONG_WEEKDAY.finditer(low):
-        named = _WEEKDAY_NUMBERS[m[0][:2]]
+        number = _WEEKDAY_NUMBERS[m[0][:2]]
         left_out = _found_before(_EXCEPT_WORDS, low, m.start())  # "except Mondays": all other days
-        yield [Moment(*m.span(), weekday=day) for day in range(7) if (day == named) != left_out]
+        yield [Moment(*m.span(), weekday=day) for day in range(7) if (day == number) != left_out]
     for m in _SHORT_WEEKDAY.finditer(low):
         beside = _WEEKDAY_NEIGHBOUR.match(low, m.end()) or _found_before(_WEEKDAY_BEFORE, low, m.start())
-        if beside and _is_capitalized(m, text):
+        if beside and (not m[0].isascii() or text[m.start()].isupper()):
             yield [Moment(*m.span(), weekday=_WEEKDAY_NUMBERS[m[0][:2]])]
 
 
 def _found_before(what: re.Pattern[str], low: str, at: int) -> bool:
     return what.search(low, max(0, at - _LONGEST_BEFORE), at) is not None
-
-
-def _is_capitalized(m: re.Match[str], text: str) -> bool:
-    """Check the capital of an English short name: in small letters it is another word."""
-    return not m[0].isascii() or text[m.start()].isupper()
 
 
 def _find_hours(low: str) -> Iterator[list[Moment]]:

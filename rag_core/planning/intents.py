@@ -7,10 +7,13 @@ question without the words that ask, or what it names as its subject.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from rag_core.dates import parse_coming_period
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.tokens import fold_case, read_phrases, tokenize
 from rag_core.types import Kind
@@ -111,14 +114,6 @@ _WHO_DOES = re.compile(
 )
 
 
-def extract_coming_topic(asked: str) -> str | None:
-    """Extract whose events a question asks for: "at the club"; empty for all, None for one about another thing."""
-    head = asked[:INTENT_PREFIX_LENGTH]
-    topic = strip_catch_all_words(compile_pattern(COMING_FRAME).sub(" ", head))
-    named = _WHOSE_EVENTS.search(head[: head.index(topic.split()[0])]) if topic else None
-    return topic if not topic or named or _WHO_DOES.search(head) else None
-
-
 def asks_whose_posts(text: str) -> bool:
     """Whether a question for posts says whose they are ("what's new at the club"), and not what they are about."""
     asked = fold_case(text[:INTENT_PREFIX_LENGTH])
@@ -166,7 +161,8 @@ _POSTING_WORDS = (
     rf"\b(?:{REPORTING_VERBS}|{POST_WORDS}|{MENTION_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|дайджест|digest|хронология|timeline|"
     r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
 )
-_RECENT_EVENTS = re.compile(rf"^(?:самое )?главн\w+\b|\b(?:{PHRASES['recent_events']})\b")
+# News or events are asked for: a recent week or month in the question then filters posts.
+RECENT_EVENTS = re.compile(rf"^(?:самое )?главн\w+\b|\b(?:{PHRASES['recent_events']})\b")
 # A question for events says so by a word of its own: "что интересного было", and not "что было с лодкой".
 EVENT_WORDS = re.compile(
     r"\b(?:интересного|нового|новенького|произошло|случилось|событи\w+|happened|new|events|going on|went on)\b"
@@ -224,7 +220,6 @@ _NO_POSTS_ASKED = re.compile(
     r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|можно|нужно|надо|"
     r"буд(?:ет|ут)|what (?:does|do|is|are|was|were|will|can)(?! (?:new|up))|when|whens?|who\w*|where|why|how|which|is|are|can|may|should|will|do)\b"
 )
-_COUNT_ASKED = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:сколько|как часто|в скольких|how (?:many|often))\b")
 _DIGEST_FILLERS = rf"\b(?:{PHRASES['digest_filler']})\b"
 
 
@@ -242,28 +237,12 @@ def asks_about_posts(asked: str) -> bool:
     return bool(compile_pattern(_POSTING_WORDS).search(asked))
 
 
-def asks_about_recent_events(asked: str) -> bool:
-    """Whether the question asks for news or events: a recent week or month in it then filters posts."""
-    return bool(_RECENT_EVENTS.search(asked))
-
-
 _OF_SOMEBODY = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:кто|кого|почему|зачем|сколько|when|who|why|how (?:much|many))\b")
 _DIGEST_CUE = rf"\b(?:{PHRASES['digest_cue']})\b"
 _VALUE_ASKED = re.compile(
     r"\b(?:когда|сколько|скольки|где|куда|откуда|кто|как|почему|зачем|can|could|may|when|where|who|why|how|what time)\b"
 )
 _OF_WHO_ASKS = re.compile(r"\b(?:я|меня|мне|мы|нас|i|i['’]?ve|i['’]?m|my|me|we)\b")
-
-
-_LAST_POST = re.compile(
-    r"\b(?:последн(?:ий|ее|яя) (?:пост|сообщение|запись|публикация)|(?:latest|last|newest) (?:post|message))\b\W*$",
-    re.I,
-)
-
-
-def asks_for_last_post(text: str) -> bool:
-    """Whether the question asks for one post, the newest: "what is the last post?"."""
-    return bool(_LAST_POST.search(text))
 
 
 def asks_for_digest(asked: str, *, timed: bool) -> bool:
@@ -273,7 +252,7 @@ def asks_for_digest(asked: str, *, timed: bool) -> bool:
     """
     clauses = [clause for clause in CLAUSE_END.split(asked[:INTENT_PREFIX_LENGTH]) if tokenize(clause)]
     for clause in clauses or [asked]:
-        cued = _RECENT_EVENTS.search(clause) or (timed and compile_pattern(_DIGEST_CUE).search(clause))
+        cued = RECENT_EVENTS.search(clause) or (timed and compile_pattern(_DIGEST_CUE).search(clause))
         if cued and not _VALUE_ASKED.search(clause) and _names_nothing(clause):
             others = (other.strip() for other in clauses if other != clause)
             return all(_names_nothing(other) or _OF_WHO_ASKS.search(other) for other in others)
@@ -282,11 +261,6 @@ def asks_for_digest(asked: str, *, timed: bool) -> bool:
 
 def _names_nothing(clause: str) -> bool:
     return not strip_catch_all_words(compile_pattern(_DIGEST_FILLERS).sub(" ", extract_topic(clause)))
-
-
-def asks_for_count(asked: str) -> bool:
-    """Whether a question about all posts of a period asks for their number: "how many posts were there in May"."""
-    return bool(_COUNT_ASKED.search(asked))
 
 
 def counts_all_posts(asked: str) -> bool:
@@ -314,14 +288,30 @@ _OF_A_THING = re.compile(
 )
 
 
-def asks_for_coming_events(asked: str, *, ahead: bool) -> bool:
-    """Whether a question asks what is to come; `ahead`: it names a day of the next two weeks."""
-    head = asked[:INTENT_PREFIX_LENGTH]
-    return (
-        not _OF_A_THING.match(head)
-        and bool(COMING_ASKED.search(head) or (ahead and compile_pattern(COMING_FRAME).search(head)))
-        and not _PAST_ASKED.search(head)
-    )
+_MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
+_SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
+
+
+def find_coming_topic(asked: str, now: datetime, of_filters: Sequence[str]) -> str | None:
+    """Find whose events a question for what is to come asks for: "at the club"; empty for all channels.
+
+    None for one about the past or another thing. `of_filters`: words that became filters.
+    """
+    if len(asked) > _MAX_COMING_LENGTH or _OF_A_THING.match(asked) or _PAST_ASKED.search(asked):
+        return None
+    period, ahead = parse_coming_period(asked, now), False
+    if period and period.since and period.until:
+        # most of it is still to come, as of the next two weeks, or of "this week" on a Monday
+        ahead = now - period.since < period.until - now <= _SOON and period.until - now > _ONE_DAY
+    if not COMING_ASKED.search(asked) and not (ahead and compile_pattern(COMING_FRAME).search(asked)):
+        return None
+    for words in filter(None, (period.words if period else "", *of_filters)):
+        asked = asked.replace(words, " ")
+    topic = strip_catch_all_words(compile_pattern(COMING_FRAME).sub(" ", asked))
+    named = _WHOSE_EVENTS.search(asked[: asked.index(topic.split()[0])]) if topic else None
+    if topic and not named and not _WHO_DOES.search(asked):
+        return None
+    return topic if len(tokenize(topic)) <= _MAX_COMING_TERMS else None
 
 
 class ChannelAspect(StrEnum):

@@ -9,10 +9,10 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from rag_core.dates import Period, parse_coming_period, parse_period
+from rag_core.dates import Period, parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable
 from rag_core.planning import intents
@@ -92,16 +92,16 @@ def _read_intent(
         kind, topic = Kind.SUMMARY, ""
     if period and not _is_posting_period(period, question, asked, kind, filters, topic):
         period = None
-    recent = intents.asks_about_recent_events(asked)
+    recent = intents.RECENT_EVENTS.search(asked)
     every = kind in {Kind.SUMMARY, Kind.LAST} or intents.counts_all_posts(asked)
-    every = every or (kind is not Kind.HOW_MANY and recent)
+    every = every or (kind is not Kind.HOW_MANY and recent is not None)
     bounded = bool(period or filters.words)
     if kind in _TOPICLESS_INTENTS and (bounded or every) and not intents.strip_catch_all_words(topic):
         kind = Kind.POSTED  # "what is new" asks for the newest posts, in any period
     elif kind in intents.EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic):
         kind = Kind.FACT
     if kind in _OPEN_INTENTS:
-        coming = _find_coming_topic(asked, question.asked_at, filters)
+        coming = intents.find_coming_topic(asked, question.asked_at, filters.words)
         if coming is not None:
             return Kind.COMING, coming, filters, None
         if not filters.beside and (of_channel := intents.detect_channel_question(asked)):
@@ -166,6 +166,7 @@ def _is_posting_period(
     """Whether a period filters posts by their dates, or only belongs to the topic."""
     if period.until is not None and period.until <= TELEGRAM_START:
         return False
+    recent = bool(intents.RECENT_EVENTS.search(asked))
     brief = (
         period.since
         and period.until
@@ -177,11 +178,8 @@ def _is_posting_period(
         bool(filters.beside)
         or kind in intents.EXACT_INTENTS
         or intents.asks_about_posts(asked)
-        or (intents.asks_about_recent_events(asked) and lately)
-        or (
-            not intents.strip_catch_all_words(topic)
-            and (intents.asks_about_recent_events(asked) or kind in {Kind.SUMMARY, Kind.LIST})
-        )
+        or (recent and lately)
+        or (not intents.strip_catch_all_words(topic) and (recent or kind in {Kind.SUMMARY, Kind.LIST}))
     )
 
 
@@ -190,26 +188,6 @@ _OPEN_INTENTS = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
 # Intents whose topic may be empty: of all channels.
 _NAMELESS_INTENTS = frozenset({Kind.COMING, Kind.INTRODUCTION})
 _DIGEST_INTENTS = frozenset({Kind.FACT, Kind.NEWS, Kind.LIST, Kind.SUMMARY})
-_MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
-_SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
-
-
-def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str | None:
-    """Whose events a question for what is to come asks for; empty for those of all channels, None for others."""
-    if len(asked) > _MAX_COMING_LENGTH:
-        return None
-    period, ahead = parse_coming_period(asked, now), False
-    if period and period.since and period.until:
-        # most of it is still to come, as of the next two weeks, or of "this week" on a Monday
-        ahead = now - period.since < period.until - now <= _SOON and period.until - now > _ONE_DAY
-    if not intents.asks_for_coming_events(asked, ahead=ahead):
-        return None
-    for words in (period.words if period else "", *filters.words):
-        asked = asked.replace(words, " ") if words else asked
-    topic = intents.extract_coming_topic(asked)
-    return topic if topic is not None and len(tokenize(topic)) <= _MAX_COMING_TERMS else None
-
-
 _MAX_ALIASES = 12
 
 

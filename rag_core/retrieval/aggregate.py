@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import asks_for_count, asks_for_last_post, asks_for_mentions, asks_whose_posts
+from rag_core.planning.intents import asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_answers import define_name, introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.digests import MAX_LINES, fit_dated_lines, summarize_period
@@ -62,6 +62,12 @@ from rag_core.writing.extract import (
 _MAX_READ_POSTS = 500  # the newest that have all the words
 _MAX_DATED_POSTS = 3
 _AT_START, _IN_TITLE, _ELSEWHERE = range(3)
+# "How many posts were there in May" asks for their number, "what is the last post?" for one.
+_COUNT_ASKED = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:сколько|как часто|в скольких|how (?:many|often))\b")
+_LAST_POST_ASKED = re.compile(
+    r"\b(?:последн(?:ий|ее|яя) (?:пост|сообщение|запись|публикация)|(?:latest|last|newest) (?:post|message))\b\W*$",
+    re.I,
+)
 _QUOTED = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
 
 
@@ -220,9 +226,9 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     them at all.
     """
     if plan.kind is Kind.POSTED:
-        counted = asks_for_count(question.text.lower().replace("ё", "е"))
+        counted = _COUNT_ASKED.search(question.text.lower().replace("ё", "е")) is not None
         draft = await summarize_period(question, plan, rag, counted=counted)
-        return replace(draft, sentences=draft.sentences[:1]) if asks_for_last_post(question.text) else draft
+        return replace(draft, sentences=draft.sentences[:1]) if _LAST_POST_ASKED.search(question.text) else draft
     if answer := _ANSWERS.get(plan.kind):
         return await answer(question, plan, rag)
     if plan.kind is Kind.NEWS and plan.channels is None and asks_whose_posts(question.text):

@@ -25,7 +25,15 @@ from rag_core.storage.visible_posts import list_first_posts, list_posts_between
 from rag_core.text.names import find_names, strip_inflection
 from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, find_opening, split_into_pieces
-from rag_core.text.tokens import fold_case, is_noun, list_dictionary_forms, put_in_nominative, stem, tokenize
+from rag_core.text.tokens import (
+    fold_case,
+    is_dictionary_word,
+    list_dictionary_forms,
+    put_in_nominative,
+    read_word,
+    stem,
+    tokenize,
+)
 from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question, Viewer
 from rag_core.writing.extract import quote_span
 
@@ -108,7 +116,7 @@ def _extract_topics(texts: Sequence[str], weigh: Callable[[str], float]) -> tupl
     nouns = [
         (next(iter(list_dictionary_forms(word)), word), count)
         for _, word, count in subjects[: 10 * _MAX_LISTED]
-        if word.isascii() or is_noun(word)
+        if word.isascii() or (is_dictionary_word(word) and read_word(word)[0].part == "NOUN")
     ]
     return tuple(named[:_MAX_LISTED]), tuple(nouns[:_MAX_LISTED])
 

@@ -161,7 +161,6 @@ _HOURS = (
 _PHONE = r"(?<![\d./=])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}"
 _EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}"
 _SINGLE = frozenset(word for word, value in CARDINALS.items() if value == 1)
-_COUNTED = re.compile(rf"(?<!\w)(?:{_HOW_MUCH_RU}|how many)\s(\w{{3,30}})")
 
 
 def _normalize_text(text: str) -> str:
@@ -205,11 +204,6 @@ def extract_values(text: str) -> frozenset[str]:
     """Extract numbers in figures and in words."""
     low = _normalize_text(text)
     return extract_figures(low) | (_NUMBER_WORDS & set(_WORD.findall(low)))
-
-
-def asks_for_count(question: str) -> bool:
-    """Whether a question asks how many of something there are."""
-    return bool(_COUNTED.search(_normalize_text(question[:_MAX_ASKING_LENGTH])))
 
 
 def extract_name_stems(text: str) -> frozenset[str]:

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -277,20 +277,18 @@ def fold_case(text: str) -> str:
     return low.replace("ё", "е")
 
 
-_loading = Lock()  # threads that come first would each load it
+_LOADED = list["MorphAnalyzer"]()
+_LOADING = Lock()  # threads that come first would each load it
 
 
 def load_dictionary() -> MorphAnalyzer:
     """Load the dictionary, once: early, so that no question waits for it."""
-    with _loading:
-        return _create_analyzer()
+    with _LOADING:
+        if not _LOADED:
+            from pymorphy3 import MorphAnalyzer
 
-
-@cache
-def _create_analyzer() -> MorphAnalyzer:
-    from pymorphy3 import MorphAnalyzer
-
-    return MorphAnalyzer()
+            _LOADED.append(MorphAnalyzer())
+        return _LOADED[0]
 
 
 def list_dictionary_forms(word: str) -> tuple[str, ...]:
@@ -308,11 +306,6 @@ def put_in_nominative(word: str) -> str:
     if any("nomn" in parse.tag for parse in parses) or (nominative := parses[0].inflect({"nomn"})) is None:
         return word
     return nominative.word.capitalize() if word[0].isupper() else str(nominative.word)
-
-
-def is_noun(word: str) -> bool:
-    """Whether the likeliest reading of a lower-case dictionary word is a common noun."""
-    return is_dictionary_word(word) and load_dictionary().parse(word)[0].tag.POS == "NOUN"
 
 
 def is_dictionary_word(word: str) -> bool:

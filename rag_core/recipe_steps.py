@@ -265,9 +265,9 @@ async def finish_draft(question: Question, found: Round, rag: Engine, run: Run) 
     if not draft.sentences:
         await note_unindexed_posts(question.viewer, rag, run)
         await note_unembedded_posts(question.viewer, rag, run)
-    if draft.certainty is not Certainty.SURE or not draft.sentences:
+    if draft.certainty is not Certainty.SURE or not draft.sentences or found.plan.kind is Kind.WHEN:
         return found
-    adding = add_conflicting_post(question, found.plan, draft, found.evidence, rag)
+    adding = asyncio.to_thread(add_conflicting_post, question, found.plan, draft, found.evidence, rag)
     return replace(found, draft=await run.attempt(Stage.CONFLICTS, adding, draft))
 
 

@@ -116,10 +116,6 @@ class Channel:
     bindable: bool = False
     topics: Mapping[int, str] = field(default_factory=dict, hash=False)
 
-    def get_topic_title(self, topic: int | None) -> str:
-        """Title of a topic; "" where it is not known."""
-        return self.topics.get(topic or 0, "")
-
 
 LINKLESS_KINDS = frozenset({"group", "private"})  # of chats whose messages Telegram gives no links
 _LINKED_ID_PREFIX = "-100"  # of the ids of channels and supergroups

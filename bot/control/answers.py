@@ -123,7 +123,7 @@ def _describe_shortfalls(shortfalls: Iterable[Shortfall], lang: str) -> list[str
 def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None) -> dict[str, str]:
     """Describe a cited post with those of its words that no sentence shows, or a nearest one with its poll."""
     channel, quoted = answer.channels.get(key.chat_id), [c for s in answer.sentences for c in s.citations]
-    topic = channel.get_topic_title(post.topic) if channel and post else ""
+    topic = channel.topics.get(post.topic or 0, "") if channel and post else ""
     if isinstance(post, Passage):
         words = label_poll(post)
     else:

@@ -83,7 +83,7 @@ class RenderContext:
 def format_author(channel: Channel | None, origin: Origin | None, words: Translator, topic: int | None = None) -> str:
     """Author of a post's words: the channel with the topic of a forum, or the origin of a forwarded post."""
     title = (strip_control_characters(channel.title).replace("\n", " ") if channel else "") or words("unnamed-channel")
-    if channel and (about := channel.get_topic_title(topic)):
+    if channel and (about := channel.topics.get(topic or 0, "")):
         title = " › ".join([title, *strip_control_characters(about).splitlines()])
     if origin is None or (channel and origin.chat_id == channel.chat_id):
         return title

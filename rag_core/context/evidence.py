@@ -43,7 +43,6 @@ from rag_core.types import (
     Draft,
     Evidence,
     Hit,
-    Kind,
     Passage,
     PassageRef,
     Plan,
@@ -384,14 +383,8 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _DIFFERS_MARK = "≠"  # marks differing numbers and dates in the reason of a check
 
 
-async def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
+def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
     """Add at most one post that contradicts a sentence of the draft, right after that sentence."""
-    if plan.kind is Kind.WHEN:
-        return draft
-    return await asyncio.to_thread(_add_conflict, question, plan, draft, evidence, rag)
-
-
-def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
     weight = rag.lexical.statistics(question.viewer.channels).weight
     asked = QueryTerms.of(plan.asked or question.text, weight)
     cited = {citation.post for sentence in draft.sentences for citation in sentence.citations}

@@ -111,11 +111,6 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
         asked, held = QueryTerms.of(part, weigh), frozenset(term for one in sentences for term in tokenize(one.text))
         return not asked.share or asked.matched_share(held) + asked.similar_share(held) >= least
 
-    def is_told(part: str, sentences: Sequence[Sentence]) -> bool:
-        """Whether a part of asking words alone ("and how much is it") has a value of its kind in the sentences."""
-        want, _ = detect_answer_type(part)
-        return not extract_content_words(part) and any(contains_answer_type(want, s.text, part) for s in sentences)
-
     drafts = [  # what holds only the words carried over from the first part is no answer
         one.draft if is_covered(part, one.draft.sentences[:1], _LEAST_WORDS) else Draft()
         for (part, _), one in zip(parts, rounds, strict=True)
@@ -135,16 +130,19 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
             sentences[same] = max(sentences[same], sentence, key=lambda one: len(one.text))
         elif sum(len(other.text) for other in sentences) + len(sentence.text) <= MAX_ANSWER_LENGTH:
             sentences.append(sentence)
+    missing = list[str]()
+    for (part, _), own in zip(parts, drafts, strict=True):
+        # a part of asking words alone ("and how much is it") may have a value of its kind in the sentences
+        want, bare = detect_answer_type(part)[0], not extract_content_words(part)
+        told = bare and any(contains_answer_type(want, one.text, part) for one in sentences)
+        if not (own.sentences or told or is_covered(part, sentences, _MOST_WORDS)):
+            missing.append(part)
     sure = all(draft.certainty is Certainty.SURE for draft in answered)
     draft = Draft(
         tuple(sentences),
         min(draft.likely for draft in answered),
         certainty=Certainty.SURE if sure else Certainty.PROBABLE,
-        missing=tuple(
-            part
-            for (part, _), own in zip(parts, drafts, strict=True)
-            if not own.sentences and not is_covered(part, sentences, _MOST_WORDS) and not is_told(part, sentences)
-        ),
+        missing=tuple(missing),
     )
     # the best sources of each part first, each passage once, numbered anew
     sources = dict[PassageRef, Source]()

@@ -7,7 +7,7 @@ number: 1 050, 1'050, 1.050,00 and 1,050.00 are 1050; 15т.р. and £15k are 150
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -189,8 +189,16 @@ NumberPart = tuple[int, int, float, str, str]  # start, end, value, kind of toke
 
 def parse_numbers(low: str, lang: str) -> list[Number]:
     """Parse the numbers of a lower-case text without ё, in order."""
+    runs: list[list[NumberPart]] = []  # of one number each: two hundred and fifty, 5 млн, двадцать пять
+    for part in _scan_number_parts(low, lang):
+        if runs and _continues_number(runs[-1], part):
+            runs[-1].append(part)
+        else:
+            runs.append([part])
     numbers = []
-    for run in _group_number_parts(_scan_number_parts(low, lang)):
+    for run in runs:
+        if run[0][3] == "scale" and not _STANDALONE_SCALE.match(run[0][4]):
+            continue  # a scale alone is seldom one
         start, end = run[0][0], run[-1][1]
         value = _compose_value(run)
         readings = parse_figures(run[0][4]) if run[0][3] == "figures" else (run[0][2],)
@@ -263,17 +271,6 @@ def _find_scale(word: str) -> float | None:
 _STANDALONE_SCALE = re.compile(
     r"(?:тысяч|сотн|дюжин|миллион|миллиард|million|thousand|hundred|billion|dozen)(?!\w*(?:s|ы|и|ов)$|$(?<=ч))"
 )
-
-
-def _group_number_parts(parts: Iterable[NumberPart]) -> list[list[NumberPart]]:
-    """Group the parts of one number: two hundred and fifty, 5 млн, двадцать пять. A scale alone is seldom one."""
-    runs: list[list[NumberPart]] = []
-    for part in parts:
-        if runs and _continues_number(runs[-1], part):
-            runs[-1].append(part)
-        else:
-            runs.append([part])
-    return [run for run in runs if run[0][3] != "scale" or _STANDALONE_SCALE.match(run[0][4])]
 
 
 _HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two and a half": characters between the parts

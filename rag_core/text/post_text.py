@@ -25,7 +25,7 @@ def build_header(post: Post, channel: Channel | None, parent: str | None = None)
     title = channel.title if channel else ""
     if post.origin and post.origin.chat_id != post.key.chat_id:
         title = " → ".join(filter(None, (post.origin.name, title)))
-    topic = channel.get_topic_title(post.topic) if channel else ""
+    topic = channel.topics.get(post.topic or 0, "") if channel else ""
     parts = [_TOPIC_MARK.join(filter(None, (title, topic))), post.date.date().isoformat()]
     if post.media and post.media.file_name:
         parts.append(post.media.file_name)

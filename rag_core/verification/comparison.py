@@ -562,10 +562,9 @@ class NumberedItems:
     def _is_nearer(self, other: int, same: Sequence[int]) -> bool:
         """Check whether another value stands at more of the claim's words than all of these: offsets of values."""
         there = self._claimed[other]
-
-        def is_nearer(one: int) -> bool:
+        for one in same:
             here, foreign = self._claimed[one], self._foreign[one]
             own = bool(there - here) and not self._foreign[other]
-            return (own and (other > one or foreign)) or (foreign and len(there) > len(here))
-
-        return bool(same) and all(map(is_nearer, same))
+            if not ((own and (other > one or foreign)) or (foreign and len(there) > len(here))):
+                return False
+        return bool(same)

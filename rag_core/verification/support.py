@@ -15,7 +15,7 @@ The date of a post is part of what it says, its header is not: a channel's name 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 
@@ -97,13 +97,7 @@ def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place:
     least = (_MIN_SHARE_WITH_VALUE if values else _MIN_SHARE) * (len(claim.words) - len(carried) + values)
     if len(drawn.words) + values < least or told < _MIN_TOLD_SHARE * (values + len(said)):
         return DropReason.WORDS
-    several = len(drawn.clauses) > 1
-    if (
-        _turns_names_round(claim, post[place])
-        or any(_has_rival_value(claim, clause) for clause in drawn.clauses)
-        or any(of not in drawn.clauses for of, value in _list_values_of_clauses(clauses) if value in drawn.clauses)
-        or (several and (foreign or any(_is_about_else(claim, one) for one in drawn.clauses)))
-    ):
+    if (len(drawn.clauses) > 1 and foreign) or _is_said_of_other(claim, post[place], clauses, drawn.clauses):
         return DropReason.OTHER
     return DropReason.DENIED if bool(claim.denied) != any(clause.denied for clause in drawn.clauses) else None
 
@@ -128,14 +122,6 @@ def _split_into_clauses(sentence: SentenceFacts) -> list[SentenceFacts]:
         if clause.words or clause.numbers or clause.moments:
             clauses.append(clause)
     return clauses
-
-
-def _list_values_of_clauses(clauses: Sequence[SentenceFacts]) -> Iterator[tuple[SentenceFacts, SentenceFacts]]:
-    """List clauses with the value that follows each as a clause of its own: "first Artur, 38 minutes"."""
-    for of, value in pairwise(clauses):
-        counted = sum(bool(number.unit) for number in value.numbers)  # the unit is a word
-        if not of.text.rstrip().endswith(":") and (value.numbers or value.moments) and len(value.words) <= counted:
-            yield of, value
 
 
 def _draw(claim: SentenceFacts, clauses: Sequence[SentenceFacts]) -> _Draw:
@@ -187,30 +173,36 @@ def _has_other_values(claim: SentenceFacts, clause: SentenceFacts) -> bool:
     return not all(known) or not all(_has_value(claim, one) for one in values)
 
 
-def _has_rival_value(claim: SentenceFacts, clause: SentenceFacts) -> bool:
-    """Check for another day or number of the same unit in the clause, of which the claim has only one: from, to."""
-    days = [one for one in clause.moments if not _has_value(claim, one)]
-    units = {one.unit for one in clause.numbers if one.unit and not _has_value(claim, one)}
-    return any(one.fields().keys() & other.fields().keys() for one in days for other in claim.moments) or any(
-        other.unit in units for other in claim.numbers
-    )
-
-
-def _turns_names_round(claim: SentenceFacts, sentence: SentenceFacts) -> bool:
-    """Check whether names stand in another order: who did it to whom may be another, too."""
-    starts: list[int] = []
+def _is_said_of_other(
+    claim: SentenceFacts, sentence: SentenceFacts, clauses: Sequence[SentenceFacts], drawn: Sequence[SentenceFacts]
+) -> bool:
+    """Check whether the clauses drawn from a sentence say it of something else than the claim does."""
+    starts: list[int] = []  # names in another order: who did it to whom may be another, too
     for n, name in enumerate(claim.names):
-        if n and name.word.start - claim.names[n - 1].word.end <= 1:
-            continue  # a surname
-        starts += [word.start for word in sentence.all_words if is_same_name(name.word, word)][:1]
-    return starts != sorted(starts)
-
-
-def _is_about_else(claim: SentenceFacts, clause: SentenceFacts) -> bool:
-    """Check whether a clause says at least as much else as it says of the claim."""
-    own = sum(claim.words.has(word) for word in clause.words)
-    values = sum(_has_value(claim, one) for one in clause.numbers + clause.moments)
-    return not clause.text.rstrip().endswith(":") and len(clause.words) - own >= max(1, own + values)
+        if not n or name.word.start - claim.names[n - 1].word.end > 1:  # else a surname
+            starts += [word.start for word in sentence.all_words if is_same_name(name.word, word)][:1]
+    if starts != sorted(starts):
+        return True
+    for of, value in pairwise(clauses):  # a value that is a clause of its own: "first Artur, 38 minutes"
+        counted = sum(bool(number.unit) for number in value.numbers)  # the unit is a word
+        alone = bool(value.numbers or value.moments) and len(value.words) <= counted
+        if alone and not of.text.rstrip().endswith(":") and value in drawn and of not in drawn:
+            return True
+    for clause in drawn:
+        # another day or number of the same unit, of which the claim has only one: from, to
+        days = [one for one in clause.moments if not _has_value(claim, one)]
+        units = {one.unit for one in clause.numbers if one.unit and not _has_value(claim, one)}
+        if any(one.fields().keys() & other.fields().keys() for one in days for other in claim.moments):
+            return True
+        if any(other.unit in units for other in claim.numbers):
+            return True
+        # at least as much else as of the claim
+        own = sum(claim.words.has(word) for word in clause.words)
+        told = own + sum(_has_value(claim, one) for one in clause.numbers + clause.moments)
+        heading = clause.text.rstrip().endswith(":")
+        if len(drawn) > 1 and not heading and len(clause.words) - own >= max(1, told):
+            return True
+    return False
 
 
 MIN_SUPPORT = 0.6  # of a sentence that a post says in other words; where it has more of its terms, their share

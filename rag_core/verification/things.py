@@ -50,16 +50,6 @@ class _Place(NamedTuple):
     copula: bool  # among the words between
     preposition: str  # before the word
 
-    @property
-    def is_attribute(self) -> bool:
-        """Whether the word describes the one beside it: "школьный автобус", "урок гитары", "вход для гостей"."""
-        return self.side == -1 or (self.adjoins and _agrees(self.word, self.anchor))
-
-    @property
-    def is_distinction(self) -> bool:
-        """Whether it says which one: "платный вход", "вход для детей", not "вход платный"."""
-        return self.adjoins if self.side == 1 else bool(self.between) and not self.copula
-
 
 def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence[SentenceFacts] = ()) -> str:
     """Find that a sentence speaks of another thing than a claim or a question: "школьный ≠ дачный"; "" if not.
@@ -179,13 +169,16 @@ def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly:
     if mine.anchor.stem != other.anchor.stem:  # "по самбо тренируются" and "тренировки по дзюдо"
         alike = measure_stem_similarity(mine.anchor.stem, (other.anchor.stem,)) > 0
         return alike and not strictly and mine.preposition == other.preposition != ""
-    if are_opposites(mine.word.low, other.word.low):  # "вход платный" and "the pool is closed" say it of the thing
-        return mine.is_distinction and other.is_distinction
+    if are_opposites(mine.word.low, other.word.low):
+        # "вход платный" and "the pool is closed" say it of the thing, "платный вход" and "вход для детей" which one it is
+        return all(one.adjoins if one.side == 1 else bool(one.between) and not one.copula for one in (mine, other))
     same_place = mine.side == other.side and mine.between == other.between
     if is_predicate_verb(mine.anchor):
         cases, others = ({r.case for r in read_word(w.low) if r.part == "NOUN"} for w in (mine.word, other.word))
         return same_place if mine.word.low.isascii() else not cases.isdisjoint(others)
-    if not strictly and mine.is_attribute and other.is_attribute:
+    # both describe the word beside them: "школьный автобус", "урок гитары", "вход для гостей"
+    describing = (one.side == -1 or (one.adjoins and _agrees(one.word, one.anchor)) for one in (mine, other))
+    if not strictly and all(describing):
         return True
     if not same_place or (mine.side == 1 and other.adjoins and not _agrees(other.word, other.anchor)):
         return False

@@ -7,10 +7,11 @@ before it ("It opened in May"). Candidates are ranked by a weighted sum of a few
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import mul
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rag_core.text.post_text import find_poll
 from rag_core.text.query_terms import VAGUE_TYPES, QueryTerms, contains_answer_type
@@ -23,6 +24,9 @@ from rag_core.text.sentences import (
 )
 from rag_core.text.tokens import find_similar_stems, tokenize
 from rag_core.types import Evidence, Source
+
+if TYPE_CHECKING:
+    from rag_core.models.onnx_models import PieceSimilarity
 
 MAX_SENTENCE_GAP = 3  # characters between two sentences that adjoin
 _MIN_ROOM = 80  # characters: less says nothing
@@ -145,12 +149,13 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     return kept
 
 
-def _score_candidates(asked: QueryTerms, evidence: Evidence, pieces: _Pieces) -> list[ExtractCandidate]:
-    """Score every piece of a source."""
+def _score_candidates(
+    asked: QueryTerms, evidence: Evidence, pieces: _Pieces, compared: Sequence[PieceSimilarity | None]
+) -> list[ExtractCandidate]:
+    """Score every piece of a source; `compared`: the similarity of each to the question."""
     source, found = pieces.source, pieces.sentences
     text, top = source.passage.text, max(one.score for one in evidence.sources)
     similarity = evidence.similarities.get(source.number)
-    compared = similarity.measure_pieces(pieces.places) if similarity else [None] * len(pieces.places)
     terms_of = dict(tokenize_sentences(text))
     stems = [frozenset(terms_of[span]) for span in found]
     scope = frozenset(tokenize(source.passage.title))
@@ -217,5 +222,10 @@ def rank_candidates(
 ) -> list[ExtractCandidate]:
     """Rank all pieces of the evidence, best first; `longest` is in characters."""
     pieces = [_enumerate_pieces(source, evidence, longest) for source in evidence.sources]
-    scored = (_score_candidates(asked, evidence, one) for one in pieces)
+    near = [evidence.similarities.get(one.source.number) for one in pieces]
+    compared = [
+        similarity.measure_pieces(one.places) if similarity else [None] * len(one.places)
+        for one, similarity in zip(pieces, near, strict=True)
+    ]
+    scored = (_score_candidates(asked, evidence, *one) for one in zip(pieces, compared, strict=True))
     return sorted(chain.from_iterable(scored), key=lambda one: -one.score)

@@ -1,6 +1,7 @@
 """A model's measured rates decide what is begun; what it does take leaves the others their time."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -142,9 +143,9 @@ async def test_a_writer_that_takes_all_its_time_loses_no_conflicting_post(librar
     await library.keep(make_post(7, "A ferry ticket costs fifteen euros now.", chat=library.harbour, days=90))
     finding = recipe_steps.add_conflicting_post
 
-    async def find_slowly(*given):
-        await asyncio.sleep(0.15)
-        return await finding(*given)
+    def find_slowly(*given):
+        time.sleep(0.15)
+        return finding(*given)
 
     monkeypatch.setattr(recipe_steps, "add_conflicting_post", find_slowly)
     without = await library.ask(TICKET)

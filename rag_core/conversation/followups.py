@@ -39,7 +39,7 @@ from rag_core.storage.readers import (
     remember_turn,
     save_choice,
 )
-from rag_core.text.names import find_names
+from rag_core.text.names import NAME_PATTERN
 from rag_core.text.numbers import extract_figures
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
@@ -114,7 +114,7 @@ def _is_content_word(word: str) -> bool:
 def find_question_names(text: str) -> list[NameSpan]:
     """Find the names in a question, without a word that is capitalised only because it comes first."""
     spans = []
-    for match in find_names(text):
+    for match in NAME_PATTERN.finditer(text):
         start, name = match.start(), match[0]
         first, _, more = name.partition(" ")
         is_first_word = not text[:start].strip(' «"“') and not (

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
 from rag_core.storage.channels import find_channel
-from rag_core.text.names import find_names, get_surname_base, list_surname_stems, transliterate_word
+from rag_core.text.names import NAME_PATTERN, get_surname_base, list_surname_stems, transliterate_word
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.query_terms import (
     detect_answer_type,
@@ -146,7 +146,7 @@ def truncate_query(query: str) -> str:
 def _extract_names(text: str) -> list[str]:
     """Extract names without the question word before them; a single first word of the question is not a name."""
     names = []
-    for run in find_names(text):
+    for run in NAME_PATTERN.finditer(text):
         words = run[0].split()
         while words and not tokenize(words[0]):
             words.pop(0)

@@ -119,10 +119,14 @@ _MAX_STEM_COMBINATIONS = 16
 
 @dataclass(frozen=True, slots=True)
 class MentionTerm:
-    """Required term of a post: any of the index terms, or the form of a surname where it is one."""
+    """Required term of a post: any of the index terms, or the form of a surname where it is one.
+
+    `written`: its word in the question.
+    """
 
     terms: tuple[str, ...]
     form: re.Pattern[str] | None = None
+    written: str = ""
 
     def stands_in(self, text: str, found: frozenset[str]) -> bool:
         """Whether a lower-case text without ё, with the terms `found`, contains it."""
@@ -133,8 +137,8 @@ def build_mention_term(term: str, written: str) -> MentionTerm:
     """Build the required term of a query term; `written` is its word in the question, with capital letters."""
     base = get_surname_base(written)
     if base is None:
-        return MentionTerm((term,))
-    return MentionTerm(list_surname_stems(written) or (term,), build_surname_pattern(base))
+        return MentionTerm((term,), None, written)
+    return MentionTerm(list_surname_stems(written) or (term,), build_surname_pattern(base), written)
 
 
 async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer, rag: Engine) -> Sequence[PassageRef]:
@@ -202,13 +206,10 @@ def extract_mention_terms(question: Question, plan: Plan, rag: Engine) -> list[M
     named = extract_name_stems(asked)
     topic = tokenize(plan.topic)
     chosen = in_quotes or [term for term in topic if term in named] or topic
-    seen, written = SearchFilter(question.viewer.channels), _map_terms_to_words(question.text)
+    seen, spoken = SearchFilter(question.viewer.channels), reversed(re.findall(r"[^\W_]+", question.text))
+    written = {term: word for word in spoken for term in tokenize(word)}
     words = [build_mention_term(term, written.get(term, term)) for term in dict.fromkeys(chosen)]
     return [word for word in words if any(rag.lexical.known(term, seen) for term in word.terms)]
-
-
-def _map_terms_to_words(text: str) -> dict[str, str]:
-    return {term: found for found in reversed(re.findall(r"[^\W_]+", text)) for term in tokenize(found)}
 
 
 _ANSWERS = {
@@ -284,7 +285,7 @@ async def _count_mentions(
     if not shown or len(ends) < len({places[0].key, places[-1].key}):  # deleted meanwhile
         return None
     dates = [question.localize(passage.date) for passage in ends.values()]
-    wording = _restore_wording(question.text, words)
+    wording = [put_in_nominative(word.written) for word in words]
     count = format_post_count(len(places), (min(dates), max(dates)), question.lang, wording)
     if len(count) > MAX_SENTENCE_LENGTH:
         return None
@@ -296,12 +297,6 @@ async def _count_mentions(
     return Draft((total, *lines) if dated else (total,), 1.0)
 
 
-def _restore_wording(text: str, words: Sequence[MentionTerm]) -> list[str]:
-    written = _map_terms_to_words(text)
-    found = (next((written[term] for term in word.terms if term in written), word.terms[0]) for word in words)
-    return list(map(put_in_nominative, found))
-
-
 async def _quote_mentions(
     question: Question,
     places: Sequence[PassageRef],
@@ -311,10 +306,8 @@ async def _quote_mentions(
     longest: int = MAX_FRAMED_QUOTE_LENGTH,
 ) -> list[Sentence]:
     passages = await fetch_passages(rag.archive, places)
-    asked = QueryTerms.of(
-        " ".join(_restore_wording(question.text, words)) or question.text,
-        rag.lexical.statistics(question.viewer.channels).weight,
-    )
+    wording = " ".join(put_in_nominative(word.written) for word in words)
+    asked = QueryTerms.of(wording or question.text, rag.lexical.statistics(question.viewer.channels).weight)
     quotes: list[Sentence] = []
     for place in places:
         if passage := passages.get(place):

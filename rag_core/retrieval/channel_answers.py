@@ -22,7 +22,7 @@ from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.channels import load_channels
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
-from rag_core.text.names import find_names, strip_inflection
+from rag_core.text.names import NAME_PATTERN, strip_inflection
 from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, find_opening, split_into_pieces
 from rag_core.text.tokens import (
@@ -123,7 +123,7 @@ def _extract_topics(texts: Sequence[str], weigh: Callable[[str], float]) -> tupl
 
 def _list_names(line: str) -> Iterator[str]:
     """List the names in a line; one capital letter at the beginning of a sentence makes no name."""
-    for match in find_names(line):
+    for match in NAME_PATTERN.finditer(line):
         parts = match[0].split()
         within = _WITHIN_SENTENCE.search(line[max(0, match.start() - _START_LENGTH) : match.start()]) is not None
         if not tokenize(parts[0]):  # "In Riga": a name begins with no function word
@@ -395,7 +395,9 @@ def _find_owners(first: Sequence[Post], latest: Sequence[Post]) -> list[_Line]:
             role = _OWN_ROLE.search(sentence) or (post.key in openings and _ROLE.search(sentence))
             speaks = post.key in openings and _SELF.search(sentence)
             # a name is more than the capital letter of the first word, but in "Bea here"
-            named = any(name.start() or " " in name[0] for name in find_names(sentence)) or _NAME_HERE.match(sentence)
+            named = any(name.start() or " " in name[0] for name in NAME_PATTERN.finditer(sentence)) or _NAME_HERE.match(
+                sentence
+            )
             if (role or speaks) and named:
                 lines.append(_Line(post, span, takes_over=bool(role and _TAKES_OVER.search(sentence))))
     lines.sort(key=lambda line: line.post.date)

@@ -71,7 +71,7 @@ class TextMatcher:
             for term in tokenize(piece):
                 word = build_mention_term(term, piece)
                 # by its form only a surname of several stems: one may be another word ("Иванов", "Иван")
-                terms[term] = word if len(word.terms) > 1 else MentionTerm(word.terms)
+                terms[term] = word if len(word.terms) > 1 else MentionTerm(word.terms, written=piece)
         return cls(tuple(terms.values()), tuple(_compile_phrase(phrase) for phrase in phrases if _WORD.search(phrase)))
 
     def all_in(self, text: str) -> bool:

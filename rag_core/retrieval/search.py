@@ -47,7 +47,7 @@ from rag_core.storage import posts
 from rag_core.storage.channels import load_channels
 from rag_core.storage.index_state import count_queued_posts
 from rag_core.storage.posts import PostFacet, fetch_passages, list_neighbour_keys
-from rag_core.text.names import find_names, matches_file_name, matches_name
+from rag_core.text.names import NAME_PATTERN, matches_file_name, matches_name
 from rag_core.text.query_terms import AnswerType, QueryTerms, contains_answer_type
 from rag_core.text.sentences import build_text_key, tokenize_sentences
 from rag_core.text.tokens import fold_case, tokenize
@@ -226,7 +226,7 @@ def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
     counts = Counter(
         name[0]
         for passage in passages[:_EXPANSION_PASSAGES]
-        for name in find_names(passage.text)
+        for name in NAME_PATTERN.finditer(passage.text)
         if len(name[0]) > 3 and not asked & set(tokenize(name[0]))
     )
     return " ".join(name for name, _ in counts.most_common(_EXPANSION_NAMES))

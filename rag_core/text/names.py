@@ -28,15 +28,11 @@ from rag_core.text.tokens import (
 _CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
 _WORD_REST = r"[\w'’-]*(?:\.[\w'’-]+)*"  # "U.S." is one word; the full stop of a sentence is not part of it
 _CONNECTING_WORDS = r"(?:of(?:\s+the)?|the|de|von|van|and|for|и|на|по)"
-_NAME_PATTERN = re.compile(
+# A run of capitalized words, with connecting words between them and numbers after them.
+NAME_PATTERN = re.compile(
     rf"(?<!\w){_CAPITAL_LETTER}{_WORD_REST}(?:\s+(?:{_CONNECTING_WORDS}\s+)?{_CAPITAL_LETTER}{_WORD_REST}|\s+\d+(?!\w|[.,]\d))*"
 )
 _SURNAME_PATTERN = re.compile(r"(?P<base>[а-я]{2,}(?:ов|ев|ин|ын))(?:а|у|ым|ой|е|ы|ых|ыми)?")
-
-
-def find_names(text: str) -> list[re.Match[str]]:
-    """Find runs of capitalized words, with connecting words between them and numbers after them."""
-    return list(_NAME_PATTERN.finditer(text))
 
 
 def get_surname_base(word: str) -> str | None:

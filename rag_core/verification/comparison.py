@@ -427,39 +427,29 @@ def is_verb_form(word: Word) -> bool:
 
 def list_identifiers(facts: SentenceFacts) -> list[Number]:
     """List the numbers that name a thing: "bus 27", "27-й автобус", "Tawny 1.0", "No. 4", "house 9"."""
-    low = fold_text(facts.text)
-    return [number for number in facts.numbers[:MOST_FIGURES] if _is_identifier(number, facts, low)]
+    low, verb, found = fold_text(facts.text), find_main_verb(facts) if facts.numbers else None, list[Number]()
+    for number in facts.numbers[:MOST_FIGURES]:
+        before = [word for word in facts.all_words if word.end <= number.start]
+        if _NUMBER_SIGN.search(low, max(0, number.start - _LONGEST_SIGN), number.start):
+            found.append(number)
+        elif number.unit == "ordinal":
+            found += [number] if low[number.start].isdigit() and len(before) <= 1 else []
+        elif before and not (number.unit or number.hedge or number.weak):
+            last = before[-1]
+            gap = low[last.end : number.start]
+            apart = len(gap) > 3 or ("," in gap and verb is not None and verb.start < last.start)
+            if apart or not last.stem or is_light(last) or is_verb_form(last):
+                continue
+            counted = any(word.start - number.end == 1 and not is_verb_form(word) for word in facts.words)
+            others = len(facts.numbers) + len(facts.moments) > 1 or (verb is not None and verb.start > number.start)
+            if last.capital or len(before) <= _OPENING_WORDS or (not counted and others):
+                found.append(number)
+    return found
 
 
 def has_identifier(number: Number, there: SentenceFacts) -> bool:
     """Check whether a sentence has the number that names a thing."""
     return any(one.unit in {"", "ordinal"} and set(one.values) & set(number.values) for one in there.numbers)
-
-
-def _is_identifier(number: Number, facts: SentenceFacts, low: str) -> bool:
-    if _NUMBER_SIGN.search(low, max(0, number.start - _LONGEST_SIGN), number.start):
-        return True
-    if number.unit == "ordinal":
-        return low[number.start].isdigit() and sum(word.end <= number.start for word in facts.all_words) <= 1
-    if number.unit or number.hedge or number.weak:
-        return False
-    last = next((word for word in reversed(facts.all_words) if word.end <= number.start), None)
-    verb, gap = find_main_verb(facts), low[last.end : number.start] if last else ""
-    if (
-        last is None
-        or len(gap) > 3
-        or ("," in gap and verb and verb.start < last.start)
-        or not last.stem
-        or is_light(last)
-        or is_verb_form(last)
-    ):
-        return False
-    before = sum(word.end <= number.start for word in facts.all_words)
-    if last.capital or before <= _OPENING_WORDS:
-        return True
-    counted = any(word.start - number.end == 1 and not is_verb_form(word) for word in facts.words)
-    others = len(facts.numbers) + len(facts.moments) - 1
-    return not counted and bool((verb and verb.start > number.start) or others)
 
 
 _MOST_ITEM_WORDS = 40  # words of an item that are compared

@@ -118,23 +118,20 @@ def _list_things(facts: SentenceFacts) -> list[Word]:
 
 
 def _is_said(word: Word, there: SentenceFacts) -> bool:
-    """Check whether a word is in a sentence, in any form, derived, or misspelt."""
+    """Check whether a word is in a sentence: in any form, misspelt, or derived ("мостик" and "мост", "детский" and "дети")."""
     if there.all_words.has(word):
         return True
-    return any(_is_derived(word, other) or is_misspelt(word.low, other.low) for other in there.words)
-
-
-def _is_derived(one: Word, other: Word) -> bool:
-    """Check whether one of two words is derived from the other: "мостик" and "мост", "детский" and "дети"."""
-    short, long = sorted((one.stem, other.stem), key=len)
-    if len(short) >= _MIN_ROOT and long.startswith(short):
-        return True
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(one.low, other.low, strict=False))
-    root = sum(1 for _ in pairs)
-    rests = one.low[root:], other.low[root:]
-    return root >= _MIN_ROOT - 1 and any(
-        _ADJECTIVE_ENDING.fullmatch(rest) and len(ending) <= 2 for rest, ending in (rests, rests[::-1])
-    )
+    for other in there.words:
+        short, long = sorted((word.stem, other.stem), key=len)
+        if (len(short) >= _MIN_ROOT and long.startswith(short)) or is_misspelt(word.low, other.low):
+            return True
+        root = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word.low, other.low, strict=False)))
+        rests = word.low[root:], other.low[root:]
+        if root >= _MIN_ROOT - 1 and any(
+            _ADJECTIVE_ENDING.fullmatch(rest) and len(ending) <= 2 for rest, ending in (rests, rests[::-1])
+        ):
+            return True
+    return False
 
 
 def _list_places(word: Word, facts: SentenceFacts) -> Iterator[_Place]:

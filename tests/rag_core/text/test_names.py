@@ -4,8 +4,8 @@ import pytest
 
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.names import (
+    NAME_PATTERN,
     build_surname_pattern,
-    find_names,
     get_surname_base,
     list_names_in_other_script,
     matches_file_name,
@@ -27,7 +27,7 @@ from rag_core.text.names import (
     ],
 )
 def test_names_are_runs_of_words_with_capital_letters(text, found):
-    assert [run[0] for run in find_names(text)] == found
+    assert [run[0] for run in NAME_PATTERN.finditer(text)] == found
 
 
 @pytest.mark.parametrize("form", ["Торосов", "Торосова", "Торосову", "Торосовой", "Торосовым", "Торосовых"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -155,10 +155,9 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
         listed = await asyncio.to_thread(rag.lexical.mentioning, terms, only)
         changes = await posts.list_post_changes(rag.archive, watermark, _POSTS_PER_READ) if listed else []
         if len(changes) < _POSTS_PER_READ:
-            changed = {change.key: change.post for change in changes}  # since the index was brought up to date
-            gone = {
-                key for key, post in changed.items() if not post or not _holds_all_terms(join_post_text(post), words)
-            }
+            # since the index was brought up to date
+            changed = {change.key: join_post_text(change.post) if change.post else "" for change in changes}
+            gone = changed.keys() - _find_holding(changed, words)
             there = tuple(place for place in listed if place.key not in gone) if gone else listed
             return there[::-1] if plan.kind is Kind.LAST else there
     # passages with at least one stem of each term, oldest first
@@ -168,24 +167,25 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
     if plan.kind is not Kind.LAST:
         places.reverse()
     kept: list[PassageRef] = []
-
-    def list_holding(read: dict[PostKey, Post]) -> set[PostKey]:
-        return {key for key, post in read.items() if _holds_all_terms(join_post_text(post), words)}
-
     for first in range(0, len(places), _POSTS_PER_READ):
         some = places[first : first + _POSTS_PER_READ]
         stored = await visible_posts.fetch_posts(rag.archive, [place.key for place in some])
-        held = await asyncio.to_thread(list_holding, stored)
+        texts = {key: join_post_text(post) for key, post in stored.items()}
+        held = await asyncio.to_thread(_find_holding, texts, words)
         kept += [place for place in some if place.key in held]
         if kept and plan.kind in {Kind.FIRST, Kind.LAST}:
             break
     return kept
 
 
-def _holds_all_terms(text: str, words: Sequence[MentionTerm]) -> bool:
-    low = text.lower().replace("ё", "е")
-    terms = frozenset(tokenize(text)) if any(not word.form for word in words) else frozenset()
-    return all(word.stands_in(low, terms) for word in words)
+def _find_holding(texts: Mapping[PostKey, str], words: Sequence[MentionTerm]) -> set[PostKey]:
+    """Find the texts that hold all words."""
+    by_terms, held = any(not word.form for word in words), set[PostKey]()
+    for key, text in texts.items():
+        low, terms = text.lower().replace("ё", "е"), frozenset(tokenize(text) if by_terms else ())
+        if all(word.stands_in(low, terms) for word in words):
+            held.add(key)
+    return held
 
 
 def join_post_text(post: Post) -> str:
@@ -266,7 +266,7 @@ async def _list_news(
     for passage in (await fetch_passages(rag.archive, newest)).values():
         span = find_opening(passage.text)
         whole = (quote := quotes.get(passage.key)) and not quote.text[0].islower()
-        if span and quote and (not whole or _holds_all_terms(passage.text[slice(*span)], words)):
+        if span and quote and (not whole or _find_holding({passage.key: passage.text[slice(*span)]}, words)):
             quotes[passage.key] = quote_span(passage, span)
     lines = fit_dated_lines(list({build_text_key(s.text): s for s in quotes.values()}.values()), question)
     return Draft(lines, 1.0) if lines else None

@@ -125,18 +125,16 @@ def _fold_words(text: str) -> str:
     return text
 
 
-def fold_forms(text: str) -> str:
-    """Fold compatibility forms and invisible signs, not words of two scripts; the length may change."""
+def fold_characters(text: str, *, words: bool = True) -> str:
+    """Fold all characters; the length may change. Invisible signs inside a word join its halves, others become spaces.
+
+    `words`: also look-alikes in words of two scripts.
+    """
     if UNUSUAL.search(text):
         text = unicodedata.normalize("NFC", text)
         text = _IGNORABLE_IN_WORD.sub("", text) if _ANY_IGNORABLE.search(text) else text
         text = (_KEYCAP.sub("", text) if "\u20e3" in text else text).translate(_FOLDED)
-    return text
-
-
-def fold_characters(text: str) -> str:
-    """Fold all characters; the length may change. Invisible signs inside a word join its halves, others become spaces."""
-    return _fold_words(fold_forms(text))
+    return _fold_words(text) if words else text
 
 
 def normalize_characters(text: str) -> str:
@@ -263,7 +261,7 @@ def stem(word: str) -> str:
 def tokenize(text: str) -> list[str]:
     """Split a text into stemmed terms, in order, with repetitions and without stop words."""
     if UNUSUAL.search(text):
-        text = _COMBINING_MARKS.sub("", fold_forms(text))
+        text = _COMBINING_MARKS.sub("", fold_characters(text, words=False))
     low = write_numbers_in_digits(text.lower())
     signed = (("+" in low or "#" in low) and _SIGN_AFTER.search(low)) or _SIGN_BEFORE.search(low)
     return [s for s in map(stem, (_SIGNED_WORD if signed else WORD).findall(low)) if s]

@@ -85,7 +85,11 @@ def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place:
     later = Vocabulary(word for one in post[place + 1 :] for word in one.words)
     if any(later.has(claim.words[n]) for n in missing - carried):
         return DropReason.APART
-    foreign = any(_has_other_values(claim, clause) for clause in drawn.clauses)
+    foreign = False  # whether a clause has a name, number or date that the sentence does not have
+    for clause in drawn.clauses:
+        named = all(any(is_same_name(name.word, mine) for mine in claim.all_words) for name in clause.names)
+        strong_values = tuple(number for number in clause.numbers if not number.weak) + clause.moments
+        foreign = foreign or not named or not all(_has_value(claim, one) for one in strong_values)
     if carried:  # a sentence that goes on with the topic of an earlier one has no subject or values of its own
         openings = (clause.all_words[0] for clause in drawn.clauses)
         same = any(word.capital and claim.words.has(word) for word in openings)
@@ -164,13 +168,6 @@ def _is_same(one: Number | Moment, other: Number | Moment) -> bool:
         return False
     hour, minute = divmod(moment.minute, 60)
     return any(abs(value - spelt) < _EXACT for value in number.values for spelt in (hour + minute / 100, hour % 12))
-
-
-def _has_other_values(claim: SentenceFacts, clause: SentenceFacts) -> bool:
-    """Check for a name, number or date of the clause that the sentence does not have."""
-    values = tuple(number for number in clause.numbers if not number.weak) + clause.moments
-    known = (any(is_same_name(name.word, mine) for mine in claim.all_words) for name in clause.names)
-    return not all(known) or not all(_has_value(claim, one) for one in values)
 
 
 def _is_said_of_other(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from rag_core.context.evidence import check_citations, is_boilerplate, keep_current_citations, keep_current_passages
@@ -30,7 +30,7 @@ from rag_core.planning.plan import plan_question
 from rag_core.recipe_steps import Round, run_direct
 from rag_core.run import MIN_STAGE_S, Run, Span, Stage
 from rag_core.storage.channels import load_channels
-from rag_core.storage.readers import load_choices, load_recipe_choices, save_choice
+from rag_core.storage.readers import AnswerMode, load_choices, load_recipe_choices, save_choice
 from rag_core.storage.visible_posts import load_posts_and_channels
 from rag_core.text.tokens import fold_characters
 from rag_core.types import (
@@ -94,8 +94,8 @@ async def answer_question(
         asked = replace(question, text=strip_courtesies(fold_characters(question.text)))
         question, spoken = await resolve_followup(asked, rag, run) if asked.chat else (asked, True)
         plan = await plan_question(question, rag, run)
-        unchosen = RecipeChoice(DIRECT_RECIPE, "no choice")
-        choice = await run.attempt(Stage.CHOOSE, choose_recipe(question, plan, rag, run), unchosen)
+        choosing = choose_recipe(question, plan, rag, run)
+        choice = await run.attempt(Stage.CHOOSE, choosing, AnswerMode(DIRECT_RECIPE))
         # search, extract or write
         found = await run_recipe(choice.recipe, question, plan, rag, run, careful=choice.careful)
         answer = await _cite_and_compose(found, question, rag, run)
@@ -111,17 +111,8 @@ async def answer_question(
         rag.traced(run)
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeChoice:
-    """Chosen recipe and the reason, for the trace; `careful`: the draft is reviewed once more."""
-
-    recipe: str
-    why: str
-    careful: bool = False
-
-
-async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -> RecipeChoice:
-    """Choose the recipe of a question, and note it in the trace. Call it in a stage. Raises ArchiveUnavailable."""
+async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -> AnswerMode:
+    """Choose the recipe of a question, and note it in the trace with the reason. Raises ArchiveUnavailable."""
     wanted, why, careful = rag.recipe, "asked for", False
     if rag.recipe == AUTO_RECIPE:
         mode, chosen, waiting = await load_recipe_choices(rag.archive, question.chat)
@@ -136,7 +127,7 @@ async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -
         if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
             wanted, why = DIRECT_RECIPE, f"{wanted} is off"
     run.note(recipe=wanted, why=why, length=len(question.text))
-    return RecipeChoice(wanted, why, careful)
+    return AnswerMode(wanted, careful)
 
 
 def load_recipe(name: str) -> Callable[[Question, Plan, Engine, Run], Awaitable[Round]]:

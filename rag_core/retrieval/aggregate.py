@@ -20,7 +20,7 @@ from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_answers import define_name, introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
-from rag_core.retrieval.digests import MAX_LINES, fit_dated_lines, summarize_period
+from rag_core.retrieval.digests import MAX_LINES, list_dated_lines, summarize_period
 from rag_core.retrieval.search import find_titled_channel, resolve_filter
 from rag_core.storage import posts, visible_posts
 from rag_core.storage.posts import fetch_passages
@@ -268,7 +268,7 @@ async def _list_news(
         whole = (quote := quotes.get(passage.key)) and not quote.text[0].islower()
         if span and quote and (not whole or _find_holding({passage.key: passage.text[slice(*span)]}, words)):
             quotes[passage.key] = quote_span(passage, span)
-    lines = fit_dated_lines(list({build_text_key(s.text): s for s in quotes.values()}.values()), question)
+    lines = list_dated_lines(list({build_text_key(s.text): s for s in quotes.values()}.values()), question)
     return Draft(lines, 1.0) if lines else None
 
 

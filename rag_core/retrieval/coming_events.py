@@ -21,10 +21,10 @@ from rag_core.retrieval.search import find_titled_channel, resolve_filter
 from rag_core.storage import near_duplicates
 from rag_core.storage.posts import fetch_passages
 from rag_core.text.post_text import find_poll
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import LETTERS, fold_case, read_word, tokenize
 from rag_core.types import Draft, Passage, Plan, PostKey, Question
-from rag_core.writing.extract import format_dated_line, quote_span
+from rag_core.writing.extract import fit_dated_lines, quote_span
 from rag_core.writing.extract_candidates import MAX_SENTENCE_GAP
 
 _ANNOUNCED_AHEAD = timedelta(days=120)  # what was announced earlier is read no more
@@ -115,15 +115,8 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
             originals.append(event)
             if found := copies.get(event.passage.key):
                 told.update(one.key for one in found.all)
-    lines, room = [], MAX_ANSWER_LENGTH
-    for event in originals[:_MAX_LINES]:
-        quote = quote_span(event.passage, event.span)
-        day = datetime.combine(event.day, time(), question.asked_at.tzinfo)
-        text = format_dated_line(day, quote.text, question.lang)
-        room -= len(text)
-        if room < 0:
-            break
-        lines.append(replace(quote, text=text))
+    quotes = ((one.day, quote_span(one.passage, one.span)) for one in originals[:_MAX_LINES])
+    lines = fit_dated_lines(quotes, question.lang)
     if not lines and named:
         return None
     return Draft(tuple(lines), 1.0) if lines else Draft()

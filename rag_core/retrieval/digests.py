@@ -29,7 +29,7 @@ from rag_core.storage.posts import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, build_text_key, find_opening, says_something, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Draft, Hit, Passage, PassageRef, Plan, Post, PostKey, Question, Sentence
-from rag_core.writing.extract import format_dated_line, format_post_count, frame_quote, quote_span
+from rag_core.writing.extract import fit_dated_lines, format_post_count, frame_quote, quote_span
 
 MAX_DIGEST_LINES = 10
 _MAX_POSTS = 3000  # the newest of a period
@@ -262,7 +262,7 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
         ends = [
             question.localize(one.date) for one in (await fetch_passages(rag.archive, [places[0], places[-1]])).values()
         ]
-        lines = fit_dated_lines(await _quote_openings([*passages.values()], question, rag), question)
+        lines = list_dated_lines(await _quote_openings([*passages.values()], question, rag), question)
         if not lines or not ends:
             return Draft()
         count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
@@ -339,14 +339,9 @@ async def _quote_openings(passages: Sequence[Passage], question: Question, rag: 
     return [quote_span(one, span) for one in originals if (span := find_opening(one.text, spoken))]
 
 
-def fit_dated_lines(quotes: Sequence[Sentence], question: Question) -> tuple[Sentence, ...]:
-    """Fit quotes, best first, into one answer: dated, and newest first."""
-    lines: list[Sentence] = []
-    room = MAX_ANSWER_LENGTH - _MAX_COUNT_LENGTH
-    for quote in [one for one in quotes if says_something(one.text)][:MAX_LINES]:
-        text = format_dated_line(question.localize(quote.citations[0].date), quote.text, question.lang)
-        if len(text) > room:
-            break
-        room -= len(text)
-        lines.append(replace(quote, text=text))
+def list_dated_lines(quotes: Sequence[Sentence], question: Question) -> tuple[Sentence, ...]:
+    """List quotes, best first, as one answer: dated, and newest first."""
+    telling = [one for one in quotes if says_something(one.text)][:MAX_LINES]
+    dated = ((question.localize(one.citations[0].date), one) for one in telling)
+    lines = fit_dated_lines(dated, question.lang, MAX_ANSWER_LENGTH - _MAX_COUNT_LENGTH)
     return tuple(sorted(lines, key=lambda line: line.citations[0].date, reverse=True))

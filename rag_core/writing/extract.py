@@ -54,7 +54,7 @@ _FRAMES = {
 }
 
 
-def format_day(moment: datetime, lang: str) -> str:
+def format_day(moment: date, lang: str) -> str:
     """A date in words, as everywhere: "3 марта 2025", "3 March 2025"."""
     return format_date(moment, "d MMMM y", locale=lang)
 
@@ -65,11 +65,23 @@ def frame_quote(quote: Sentence, frame: str, question: Question) -> Sentence:
     return replace(quote, text=f"{_FRAMES[frame][question.lang].format(day)} {quote.text}")
 
 
-def format_dated_line(moment: datetime, quote: str, lang: str) -> str:
+def format_dated_line(moment: date, quote: str, lang: str) -> str:
     """Line of a digest: the day of a post, and a quote in one line; one cut within a sentence ends with an ellipsis."""
     line = " ".join(quote.split())
     shown = f"{line.rstrip(_OPEN_ENDS)}…" if line.endswith(tuple(_OPEN_ENDS)) else line
     return f"{format_day(moment, lang)}: {shown}"
+
+
+def fit_dated_lines(dated: Iterable[tuple[date, Sentence]], lang: str, room: int = MAX_ANSWER_LENGTH) -> list[Sentence]:
+    """Put its day before each quote, in one line each, as long as they fit into `room` characters together."""
+    lines: list[Sentence] = []
+    for day, quote in dated:
+        text = format_dated_line(day, quote.text, lang)
+        room -= len(text)
+        if room < 0:
+            break
+        lines.append(replace(quote, text=text))
+    return lines
 
 
 def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
@@ -423,13 +435,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     if ranked.is_contested or ranked.in_other_language or not (best.features.is_compared or best.holds):
         certainty = Certainty.PROBABLE
     if ranked.series:
-        lines: list[Sentence] = []
-        for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]:
-            line = quote_piece(piece)
-            text = format_dated_line(question.localize(line.citations[0].date), line.text, question.lang)
-            if lines and sum(len(one.text) for one in lines) + len(text) > MAX_ANSWER_LENGTH:
-                break
-            lines.append(replace(line, text=text))
+        newest = map(quote_piece, ranked.series[: -_MAX_SERIES_LINES - 1 : -1])
+        lines = fit_dated_lines(((question.localize(one.citations[0].date), one) for one in newest), question.lang)
         return Draft(tuple(reversed(lines)), likely, certainty=certainty, near=near)
     sure = certainty is Certainty.SURE
     most = 1 if dated or sure else rag.settings.answer.sentences

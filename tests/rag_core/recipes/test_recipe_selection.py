@@ -17,7 +17,8 @@ CHAT = 7
 async def chosen(library, text=MANY_SIDED, chat=CHAT):
     run, question = Run(library.rag.budgets, "direct"), replace(library.question(text), chat=chat)
     found = await run.require("choose", choose_recipe(question, plan_by_rules(question), library.rag, run))
-    return found.recipe, found.why
+    assert run.spans[-1].counts["recipe"] == found.recipe
+    return found.recipe, run.spans[-1].counts["why"]
 
 
 def agent_on(library, **more):

@@ -5,7 +5,7 @@ import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, query_archive
 
 import rag_core.answer
-from bot.control.answers import TerminalAnswerer, plan_as_json
+from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
 from bot.views.results import explain_answer
@@ -259,12 +259,6 @@ def test_nothing_that_stands_in_a_post_is_kept():
 
 
 ASKED = "How much does a ferry ticket cost in April 2025?"
-
-
-async def test_a_plan_holds_nothing_of_closed_channels(library, make_post):
-    before = json.dumps(await plan_as_json(library.question("What is the ferry safe code?"), library.rag))
-    await library.keep(make_post(9, "The ferry safe code is 4711, ferry and all.", chat=library.safe, days=90))
-    assert json.dumps(await plan_as_json(library.question("What is the ferry safe code?"), library.rag)) == before
 
 
 async def test_the_terminal_sees_results_and_logs_and_traces_do_not(library, caplog):

@@ -198,7 +198,6 @@ def pull_embedder(request):
 
 @pytest.fixture(scope="session")
 def offline_models(pull_embedder):
-    """The folder of the offline embedder."""
     return pull_embedder("minilm-navec", "models")
 
 
@@ -266,7 +265,6 @@ def prepare_archive(tmp_path_factory):
 
 @pytest.fixture
 async def archive(tmp_path, prepare_archive):
-    """An empty archive in the test's folder."""
     prepare_archive(tmp_path)
     archive = await Archive.open(tmp_path)
     yield archive
@@ -355,14 +353,12 @@ def open_library(prepare_archive):
 
 @pytest.fixture
 async def empty_library(tmp_path, open_library):
-    """Three channels without posts."""
     async with open_library(tmp_path / "data") as library:
         yield library
 
 
 @pytest.fixture
 async def library(empty_library, make_post):
-    """Two public channels with a few posts, in English and in Russian."""
     kept = [
         make_post(number, text, chat=chat, days=days)
         for chat, numbered in TEXTS.items()

@@ -52,11 +52,9 @@ class DrivenSandbox(Sandbox):
         return page_api.post_as_channel(self.world, chat_id, UserMessage(text, reply_to, None, origin, album, extra))
 
     async def send_file(self, user_id, name, data, caption="", *, mime="application/octet-stream"):
-        """Send a document to the bot as a person."""
         return send_file_as_person(self.world, user_id, UploadedFile(token_urlsafe(12), name, mime, data), caption)
 
     async def edit(self, chat_id, message_id, text):
-        """Edit the text of a person's or channel's message."""
         return page_api.edit_as_author(self.world, chat_id, message_id, text)
 
     async def delete(self, chat_id, message_id):
@@ -71,7 +69,6 @@ class DrivenSandbox(Sandbox):
         return {"id": query_id, "answer": query.answer}
 
     def push(self, update):
-        """Queue a raw update, valid or not."""
         self.world.queue.push_raw(update)
 
     async def replies(self, chat_id, count=1, timeout=30):  # noqa: ASYNC109

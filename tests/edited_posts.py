@@ -16,8 +16,6 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True, slots=True)
 class EditedPost:
-    """What was changed, and the whole post."""
-
     kind: str
     lang: str
     before: str

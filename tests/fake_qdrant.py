@@ -46,11 +46,9 @@ class FakeQdrant(LocalServer):
 
     @property
     def collections(self):
-        """The names of its collections."""
         return sorted(self._made)
 
     def info(self, name):
-        """What it says of a collection."""
         return dict(self._info(name))
 
     async def __aexit__(self, *_):

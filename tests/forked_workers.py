@@ -76,7 +76,6 @@ class ForkServer:
             return subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL), ours
 
     def stop(self):
-        """End the server, if it was started."""
         if self._server:
             self._server[1].close()
             self._server[0].wait()

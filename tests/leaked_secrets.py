@@ -8,5 +8,4 @@ _OWN = ("sk-hidden-7", "sk-wrong-1", "gopher://me:hidden@")
 
 
 def find_leaked_secrets(text):
-    """The secrets that stand in a text."""
     return [*_TOKEN.findall(text), *(secret for secret in _OWN if secret in text)]

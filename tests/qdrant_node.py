@@ -56,17 +56,14 @@ class QdrantNode:
 
     @property
     def url(self):
-        """Where it answers; the same after it was killed and started again."""
         return f"{self._scheme}://127.0.0.1:{self._http}"
 
     @property
     def pid(self):
-        """Its process."""
         return self._process.pid
 
     @property
     def version(self):
-        """What it says its version is."""
         return str(httpx.get(self.url, timeout=30).json()["version"])
 
     def describe_use(self):
@@ -108,11 +105,9 @@ class QdrantNode:
         raise TimeoutError(f"the server was not ready in {seconds:.0f} s")
 
     def stop(self):
-        """End it as a supervisor does."""
         self._end(signal.SIGTERM)
 
     def kill(self):
-        """End it as a power cut does."""
         self._end(signal.SIGKILL)
 
     def _end(self, number):
@@ -131,7 +126,6 @@ class QdrantNode:
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self):
-        """Let it go on."""
         os.kill(self.pid, signal.SIGCONT)
 
     def limit_disk(self, megabytes):
@@ -157,7 +151,6 @@ def run_cluster(folder):
 
 @contextmanager
 def run_node(folder, **options):
-    """Run one node, ended afterwards."""
     node = QdrantNode(folder, **options)
     try:
         node.start()

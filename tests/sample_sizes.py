@@ -6,5 +6,4 @@ FULL = os.environ.get("SAMPLES") == "full"
 
 
 def choose_size(full, brief):
-    """How many examples to draw."""
     return full if FULL else brief

@@ -47,8 +47,6 @@ class Fault:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Pending faults."""
-
     waiting: list[Fault] = field(default_factory=list)
     _storm: tuple[float, Fault, Random] | None = None
 
@@ -61,7 +59,6 @@ class FaultInjector:
         self._storm = share, Fault("*", kind, 1, retry_after, seconds), Random(seed)
 
     def clear(self):
-        """Remove the pending faults, and end the storm."""
         self.waiting.clear()
         self._storm = None
 

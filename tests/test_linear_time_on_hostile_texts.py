@@ -190,7 +190,6 @@ def make_arguments(function, text):
 
 
 def seconds(function, arguments):
-    """The processor time of one call."""
     begun = time.process_time()
     with suppress(TooSlow, Exception, SystemExit), stopped_after(4 * MOST_S):
         found = function(**arguments)

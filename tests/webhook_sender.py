@@ -96,7 +96,6 @@ class WebhookSender:
 
 
 def _get_delivery_lane(raw):
-    """Get the chat of an update; updates without a chat are delivered independently."""
     for event in raw.values():
         if isinstance(event, dict):
             chat = event.get("chat") or event.get("from")

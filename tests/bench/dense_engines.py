@@ -41,7 +41,6 @@ def _topics():
 
 
 def slices(size):
-    """The vectors of all posts, some at a time."""
     topics = _topics()
     for first in range(0, size, _SLICE):
         rng, count = np.random.default_rng([4, first]), min(_SLICE, size - first)
@@ -51,7 +50,6 @@ def slices(size):
 
 
 def draw(frame, count):
-    """Questions about posts of the corpus."""
     rng, topics = np.random.default_rng([5, len(frame)]), _topics()
     noise = rng.standard_normal((count, DIMENSION), dtype=np.float32)
     rows = _unit(topics[rng.integers(_TOPICS, size=count)] + _SCATTER * noise)

@@ -55,7 +55,6 @@ async def _filled(posts, folder):
 
 
 def word_question(words):
-    """A question about words, in their language."""
     said = " ".join(words)
     return f"What is known about {said}?" if words[0].isascii() else f"Что известно про {said}?"
 

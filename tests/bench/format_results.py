@@ -43,7 +43,6 @@ def _share_of_nearest(found, exact):
 
 
 def format_table(told):
-    """Everything, as tables in plain text."""
     lines = []
     for size, legs in told["metrics"].items():
         for leg, rows in ((leg, rows) for leg, rows in legs.items() if rows):

@@ -18,7 +18,6 @@ _COMPARED = 20  # queries whose results are handed over, to be held against thos
 
 
 def lexical(name, size, folder, queries):
-    """Figures of one lexical engine."""
     from bench import synthetic_posts
     from bench.lexical_engine_contract import ENGINES
 
@@ -35,7 +34,6 @@ def lexical(name, size, folder, queries):
 
 
 def dense(name, size, folder, queries):
-    """Figures of one vector store."""
     from bench.dense_engines import ENGINES, draw, slices
     from bench.synthetic_posts import Frame
 
@@ -56,7 +54,6 @@ def dense(name, size, folder, queries):
 
 
 def main(kind, name, size, folder, queries, begun):
-    """Do as told."""
     if kind == "fill":
         return end_to_end_engine.fill(size, folder, queries)
     if kind == "ask":

@@ -33,12 +33,10 @@ def times(queries, ask, budget=20.0):
 
 
 def percentiles(took, name="query"):
-    """Median and 95th percentile, in milliseconds."""
     return {f"{name}_p50_ms": float(np.percentile(took, 50)), f"{name}_p95_ms": float(np.percentile(took, 95))}
 
 
 def seconds(work):
-    """How long it takes, once."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -64,12 +62,10 @@ def _children():
 
 
 def peak_mb():
-    """The most this process has held so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform == "linux" else 2**20)
 
 
 def disk_mb(place):
-    """The size of a file, or of everything in a folder."""
     files = [place] if place.is_file() else [file for file in place.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files) / 2**20
 

@@ -50,7 +50,6 @@ def _measure(leg, name, size, queries):
 
 
 def parse_size(word):
-    """A number of posts such as 100k or 1m."""
     unit = {"k": 1000, "m": 1_000_000}.get(word[-1:].lower())
     return int(word[:-1]) * unit if unit else int(word)
 

@@ -48,7 +48,6 @@ class RandomEmbedder:
         self._dimension, self._rng = dimension, np.random.default_rng(1)
 
     async def passages(self, texts):
-        """A row for each."""
         return self._rng.normal(size=(len(texts), self._dimension)).astype(np.float32)
 
 
@@ -65,7 +64,6 @@ def asked(text, number):
 
 
 async def _took(question, plan, rag):
-    """Milliseconds of one question; `replace` makes empty caches."""
     fresh, run = replace(rag), Run(rag.budgets, "bench")
     started = time.perf_counter()
     await search_passages(plan(question), question, fresh, run)
@@ -107,7 +105,6 @@ async def _time_answers_at_once(questions, rag):
 
 
 async def measured(folder, models, at_once):
-    """Figures of a filled folder."""
     told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, "models": chosen})) as rag:
@@ -145,7 +142,6 @@ async def _compare(questions, known, rag):
 
 
 def main():
-    """Fill, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--posts", type=int, default=2000)
     parser.add_argument("--questions", type=int, default=200)

@@ -142,18 +142,15 @@ class Frame:
         return PostKey(CHANNELS[self.channel[post]].chat_id, post + 1)
 
     def when(self, post):
-        """Its date, aware, in UTC."""
         return datetime.fromtimestamp(int(self.date[post]), UTC)
 
     def window(self, post, rng):
-        """A filter that the post passes."""
         others = rng.choice(len(CHANNELS), 2, replace=False).tolist()
         since = self.when(post) - timedelta(days=int(rng.integers(180)))
         channels = frozenset(CHANNELS[n].chat_id for n in (int(self.channel[post]), *others))
         return Window(channels, since, since + timedelta(days=181))
 
     def inside(self, only):
-        """Which posts pass."""
         mask = np.array([channel.chat_id in only.channels for channel in CHANNELS])[self.channel]
         if only.since and only.until:
             mask &= (self.date >= only.since.timestamp()) & (self.date < only.until.timestamp())
@@ -175,15 +172,12 @@ class Corpus:
         return len(self.frame)
 
     def words(self, post):
-        """The numbers of its words, in order."""
         return self.flat[self.starts[post] : self.starts[post + 1]].tolist()
 
     def terms(self, post):
-        """What the analysis makes of its text."""
         return [found for word in self.words(post) if (found := self.stems[word])]
 
     def text(self, post):
-        """Its words as sentences."""
         said, lines, at = [self.spelling[word] for word in self.words(post)], [], 0
         while at < len(said):
             length = _SENTENCES[(len(said) + len(lines)) % len(_SENTENCES)]
@@ -233,7 +227,6 @@ def _written(words, russian, starts, rng):
 
 
 def draw_queries(corpus, count, seed=2):
-    """Queries of 3 to 6 different words of one post each, function words and numbers aside."""
     rng, queries = np.random.default_rng([seed, len(corpus)]), []
     while len(queries) < count:
         post = int(rng.integers(len(corpus)))

@@ -174,12 +174,10 @@ class Eyes:
         """Not looked at."""
 
     def show_progress(self, leg, waiting, taken):
-        """Remember the texts."""
         self.texts |= {post.text for post in taken}
         self._bell.set()
 
     async def see(self, text, within=5.0):
-        """Wait until a post with this text can be found."""
         async with asyncio.timeout(within):
             while text not in self.texts:
                 self._bell.clear()

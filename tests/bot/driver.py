@@ -21,14 +21,11 @@ from rag_core.storage import channels, posts, readers
 
 
 class CommandResult(NamedTuple):
-    """The exit code of a command, and what it printed."""
-
     code: int
     out: str
     err: str
 
     def json(self):
-        """The only line of the output."""
         (line,) = self.out.splitlines()
         return json.loads(line)
 
@@ -56,7 +53,6 @@ async def say_text(sandbox, who, text, chat=None, **more):
 
 
 def current(sandbox, message):
-    """The message as it is now."""
     return sandbox.world.room(message["chat"]["id"]).messages[get_message_key(message)]
 
 
@@ -102,8 +98,6 @@ def write_as_chat(message, text, sender=ANONYMOUS):
 
 
 class Shown:
-    """A message of the bot as it is now, with its buttons, and who presses them."""
-
     def __init__(self, sandbox, message, who=ADMIN):
         self.sandbox, self.message, self.who = sandbox, message, who
         self.place = message["chat"]["id"], get_message_key(message)
@@ -129,7 +123,6 @@ class Shown:
         return dict(pressed["answer"])
 
     async def says(self, words):
-        """Wait until the message begins so."""
         return await self.sandbox.until(lambda: self.text.startswith(words), 30)
 
     async def end(self):
@@ -139,12 +132,10 @@ class Shown:
 
 
 async def open_channels(sandbox):
-    """Ask for /channels as the admin."""
     return Shown(sandbox, await say(sandbox, ADMIN, "/channels"), ADMIN)
 
 
 async def load_channel(home, chat_id):
-    """A channel as the archive has it now."""
     found = await query_archive(home, channels.load_channels)
     return found[chat_id]
 
@@ -165,13 +156,11 @@ async def wait_for_text(sandbox, message, start):
 
 
 async def press_until(sandbox, message, label, start):
-    """Press a button as the admin; what the message says once it begins so."""
     await press(sandbox, message, label, ADMIN)
     return await wait_for_text(sandbox, message, start)
 
 
 def find_formatted(message, kind):
-    """The pieces of a message with this formatting."""
     entities = [MessageEntity.model_validate(entity) for entity in message["entities"]]
     return [e.extract_from(message["text"]) for e in entities if e.type == kind]
 
@@ -196,7 +185,6 @@ async def wait_until_idle(sandbox, home):
 
 
 async def query_archive(home, ask):
-    """What one function finds in the archive."""
     async with open_archive(home) as archive:
         return await ask(archive)
 
@@ -211,14 +199,12 @@ def execute(home, sql, *values):
 
 
 async def bind(home, *chats):
-    """Let the group ask these channels."""
     async with open_archive(home) as archive:
         for chat in chats:
             await readers.bind_channel(archive, GROUP, chat)
 
 
 async def index_posts(rag, kept=(), new=()):
-    """Put channels and posts into the archive and the saved index."""
     for channel in new:
         await channels.save_channel(rag.archive, channel)
     await posts.save_posts(rag.archive, kept, source="test")
@@ -243,15 +229,12 @@ def hold_rebuild(folder):
 
 
 def write_rows(file, rows):
-    """Write rows as JSON Lines, into a folder that may not be there yet."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return file
 
 
 class LoopbackSession(AiohttpSession):
-    """aiogram session over plain HTTP."""
-
     def __init__(self, url):
         super().__init__(api=TelegramAPIServer.from_base(url))
 

@@ -27,13 +27,11 @@ async def fetch_metrics(port):
 
 
 def get_value(found, name, **labels):
-    """The sum of a series over what is not named."""
     wanted = set(labels.items())
     return sum(number for have, number in found.get(name, {}).items() if wanted <= have)
 
 
 async def wait_for(port, true):
-    """The first page of metrics of which something is true."""
     async with asyncio.timeout(30):
         while not true(found := await fetch_metrics(port)):  # noqa: ASYNC110 - the page rings no bell
             await asyncio.sleep(0.02)

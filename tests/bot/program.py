@@ -8,7 +8,6 @@ import httpx2
 
 
 def find_free_address():
-    """An address where nothing listens yet."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return "127.0.0.1:{1}".format(*free.getsockname())
 

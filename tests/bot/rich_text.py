@@ -4,7 +4,6 @@ PARTS = ("text", "credit", "summary", "blocks", "cells")
 
 
 def walk(part):
-    """All objects of a rich message, outermost first."""
     if isinstance(part, dict):
         yield part
         part = [part[name] for name in PARTS if name in part]
@@ -13,25 +12,21 @@ def walk(part):
 
 
 def join_words(text):
-    """The words of one text."""
     if isinstance(text, list):
         return "".join(map(join_words, text))
     return text if isinstance(text, str) else join_words(text["text"])
 
 
 def find_notes(rich):
-    """The notes by their names: the blocks that footnote marks lead to."""
     blocks = [one for one in walk(rich) if isinstance(one.get("text"), dict) and one["text"]["type"] == "reference"]
     return {block["text"]["name"]: block for block in blocks}
 
 
 def list_marks(rich):
-    """The names that footnote marks lead to."""
     return [one["reference_name"] for one in walk(rich) if one.get("type") == "reference_link"]
 
 
 def list_links(part):
-    """The addresses of a part, in order."""
     return [one["url"] for one in walk(part) if one.get("type") == "url"]
 
 

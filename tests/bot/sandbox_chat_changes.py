@@ -19,7 +19,6 @@ def rename_chat(world, chat_id, title, *, username=None, by=None):
 
 
 def set_bot_blocked(world, user_id):
-    """Let a user block the bot."""
     person, bot = world.people[user_id], world.bot
     person.blocked = True
     change = {
@@ -33,7 +32,6 @@ def set_bot_blocked(world, user_id):
 
 
 def create_topic(world, chat_id, user_id, name):
-    """Open a topic in a forum; returns its thread id."""
     room = world.room(chat_id)
     created = {"name": name, "icon_color": _TOPIC_ICON_COLOUR}
     thread = room.last_id + 1

@@ -23,6 +23,5 @@ def find_signature(callback, **options):
 
 
 def share_between_bots():
-    """Certificates and signatures of handlers."""
     aiohttp.ssl = SimpleNamespace(create_default_context=cache(ssl.create_default_context))
     handler.inspect = SimpleNamespace(**(vars(inspect) | {"signature": find_signature}))

@@ -32,8 +32,6 @@ async def archive(tmp_path):
 
 
 class BotInNoChannel(Bot):
-    """A bot that sends nothing: Telegram says that it is in no chat."""
-
     async def get_chat_member(self, *args, **more):
         raise TelegramForbiddenError(GetChatMember(chat_id=args[0], user_id=args[1]), "bot is not a member")
 

@@ -88,8 +88,6 @@ ours = logging.getLogger("bot.somewhere")
 
 
 class Admins:
-    """Takes in what the admins are told."""
-
     def __init__(self, *, reached=True):
         self.reached, self.heard = reached, []
         self._bell = asyncio.Event()

@@ -88,8 +88,6 @@ def get_receiver(params):
 
 
 class Hunt:
-    """The outsider, and what the outsider got to see."""
-
     def __init__(self, sandbox, home, lang):
         self.sandbox, self.home, self.lang = sandbox, home, lang
         sandbox.world.people[OTTO].lang = lang
@@ -100,13 +98,11 @@ class Hunt:
         return message
 
     async def says_all(self, *said):
-        """Many things in a row: text, chat, and the message they reply to."""
         for text, chat, parent in said:
             await self.sandbox.say(OTTO, text, chat_id=chat, reply_to=parent)
         await self.rest()
 
     async def presses(self, chat, buttons, *messages):
-        """Press every button at each of these messages."""
         async with asyncio.TaskGroup() as group:
             for message in messages:
                 for data in buttons:
@@ -117,15 +113,12 @@ class Hunt:
         await wait_until_idle(self.sandbox, self.home)
 
     def shown(self, *chats):
-        """The bot's messages in chats, as they are now."""
         return sent(self.sandbox, *chats)
 
     def buttons(self, *chats):
-        """What all the buttons in these chats carry."""
         return self.buttons_of(*self.shown(*chats))
 
     def buttons_of(self, *messages):
-        """What all the buttons of these messages carry."""
         rows = [row for m in messages for row in m.get("reply_markup", {}).get("inline_keyboard", ())]
         return list(
             dict.fromkeys(button["callback_data"] for row in rows for button in row if "callback_data" in button)

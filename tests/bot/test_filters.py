@@ -14,8 +14,6 @@ from bot.telegram.session import _ADMIN_COMMANDS
 
 
 class NamedBot(Bot):
-    """A bot that knows its name without asking Telegram."""
-
     async def me(self):
         return User(id=1, is_bot=True, first_name="Citegram", username="citegram_bot")
 

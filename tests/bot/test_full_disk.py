@@ -44,7 +44,6 @@ def archives(monkeypatch):
 
 @asynccontextmanager
 async def full(archive):
-    """No further page can be had, as on a full disk; the few that are free are taken."""
     async with archive._turn:
         ((pages,),) = await archive._writer.execute_fetchall("PRAGMA page_count")
         await archive._writer.execute(f"PRAGMA max_page_count = {pages}")

@@ -98,7 +98,6 @@ def active(text, entities):
 
 
 def sent(sandbox):
-    """Every text the bot sent or edited, with its entities."""
     for call in sandbox.transcript:
         params = call["params"]
         for text, entities in (("text", "entities"), ("caption", "caption_entities")):
@@ -108,7 +107,6 @@ def sent(sandbox):
 
 
 def kind_of(data):
-    """What a button does."""
     return ":".join(data.split(":")[:2])
 
 

@@ -41,8 +41,6 @@ async def test_a_failure_that_lasts_is_said_again_after_an_hour(archive, caplog,
 
 
 class Told:
-    """Admins who write down what they are told."""
-
     def __init__(self):
         self.notices = []
 
@@ -115,8 +113,6 @@ HARBOUR = -1001000000001
 
 
 class Desk:
-    """Chores on a library, the bell they ring, and what admins are told."""
-
     def __init__(self, library):
         self.rung = 0
         self.told = []

@@ -34,7 +34,6 @@ async def running(sandbox, home):
 
 
 def state(home):
-    """Everything that a reader or a post could wish to change."""
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         there = {row[0] for row in archive.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         found = {table: archive.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES if table in there}
@@ -96,7 +95,6 @@ async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox, home):
 
 
 async def press_all(sandbox, home):
-    """One press of every kind of button, by each reader."""
     for reader in READERS[:4]:
         kinds = {}
         for message in sent(sandbox, reader):

@@ -221,7 +221,6 @@ def test_a_wrong_setting_of_the_webhook_is_one_sentence(monkeypatch, given, said
 
 
 async def ended(process, number):
-    """The exit code after a signal."""
     os.kill(process.pid, number)
     await asyncio.to_thread(process.join, 60)
     return process.exitcode

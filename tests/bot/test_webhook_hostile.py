@@ -25,7 +25,6 @@ KNOWN = HEAD + f"{HEADER}: {SECRET}\r\n".encode()
 
 @pytest.fixture
 async def port(sandbox, live, hook):
-    """The port of a bot that listens."""
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
         yield hook["port"]

@@ -89,7 +89,6 @@ class BotEnvironment:
         await self.bot.start()
 
     async def close(self):
-        """End what is left."""
         await self.bot.kill()
         await self.sandbox.stop()
         await self.writer.stop()
@@ -105,11 +104,9 @@ class BotEnvironment:
         return reader
 
     def readers(self):
-        """All who asked."""
         return range(_FIRST_READER + 1, _FIRST_READER + 1 + self.asked)
 
     def heard(self, reader):
-        """What the bot has written to somebody, as it is now."""
         messages = self.sandbox.world.room(reader).messages
         return [messages[n].get("text", "") for n in self.sandbox.world.sent.get(reader, ()) if n in messages]
 

@@ -20,7 +20,6 @@ _LOOK_EVERY_S = 0.02
 
 
 async def start_fork_server():
-    """Start the process that bots are forked from."""
     first = _WARM.Process(target=str)
     await asyncio.to_thread(first.start)
     await asyncio.to_thread(first.join)
@@ -47,7 +46,6 @@ class BotHome:
         self.log = folder / "bot.log"
 
     def environment(self, sandbox):
-        """The settings of a bot that lives here."""
         models = {"MODELS__DIR": str(self.models)} if self.models else {"MODELS__EMBEDDER": "none"}
         bot = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url}
         return bot | models | {"MODELS__RERANKER": "none", "DATA__DIR": str(self.data)} | self._more
@@ -67,7 +65,6 @@ class BotHome:
         return self.models is not None and self.rows(behind) != [(0,)]
 
     def rows(self, sql):
-        """What the archive says now, read beside the bot; nothing before there is an archive."""
         with (
             suppress(sqlite3.OperationalError),
             closing(sqlite3.connect(f"file:{self.data / 'citegram.db'}?mode=ro", uri=True)) as connection,
@@ -76,7 +73,6 @@ class BotHome:
         return []
 
     def said(self, words):
-        """How often the bots said these words."""
         return self.log.read_text(encoding="utf-8", errors="replace").count(words) if self.log.exists() else 0
 
 
@@ -88,7 +84,6 @@ class BotProcess:
         self._process = fork_bot(home.environment(sandbox), home.log)
 
     async def begin(self):
-        """Start the process."""
         await asyncio.to_thread(self._process.start)
 
     async def ready(self):
@@ -103,7 +98,6 @@ class BotProcess:
             await asyncio.sleep(0.01)
 
     def signal(self, number, *, engine=False):
-        """Send the bot a signal; with `engine` also the process that holds its vectors, as a lack of memory would."""
         if self.pid is None or self.over is not None:
             return  # its number may be somebody else's by now
         if engine:
@@ -196,7 +190,6 @@ class Supervisor:
                 await asyncio.sleep(_PAUSE_S)
 
     def signal(self, number, *, engine=False):
-        """Send a signal to the bot that lives now."""
         if self.life:
             self.life.signal(number, engine=engine)
 
@@ -218,7 +211,6 @@ class Supervisor:
         return code
 
     async def kill(self):
-        """End whatever is left."""
         self._stopping = True
         if self.life:
             await self.life.killed(engine=True)

@@ -29,11 +29,9 @@ class Verdict:
     seen: int = 0
 
     def counts(self):
-        """As figures."""
         return {"lost": len(self.lost), "twice": len(self.twice), "stale": len(self.stale), "seen": self.seen}
 
     def sentences(self):
-        """Everything that is wrong."""
         kinds = {"lost": self.lost, "twice": self.twice, "stale": self.stale}
         return [f"{kind}: {one}" for kind, found in kinds.items() for one in found]
 

@@ -45,7 +45,6 @@ def run_matrix(cells, folder, models, *, seconds=4.0, posts=_MANY, seed=1):
 
 
 def main():
-    """Play the cells, print what came of them; 1 where one is not well."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", default="/", help="only these, by parts of their names, such as kill/import,/live")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long a fault lasts")

@@ -57,8 +57,6 @@ class Plan:
 
 
 class Chaos:
-    """One run."""
-
     def __init__(self, plan, folder, models, process=BotProcess):
         self.plan, self.models, self._process = plan, models, process
         self.home, self.sandbox = BotHome(folder, models), DrivenSandbox()
@@ -212,7 +210,6 @@ class Chaos:
         return not self.home.has_unembedded()
 
     def figures(self, verdicts):
-        """What is written to the JSON file."""
         traffic, counted = self.traffic, {name: verdict.counts() for name, verdict in verdicts.items()}
         return {
             **{kind: sum(counts[kind] for counts in counted.values()) for kind in ("lost", "twice", "stale")},
@@ -240,7 +237,6 @@ async def run_kills(chaos):
 
 
 def main():
-    """Run, and print what came of it; 1 where anything is lost, twice or stale."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for one in fields(Plan):
         parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default)

@@ -24,7 +24,6 @@ _WORDS = (
 
 
 def make_expected_posts(first, number, seed):
-    """So many posts of the last channel; each has a mark of its own."""
     rng, chat = random.Random(seed), CHANNELS[-1].chat_id
     return [
         ExpectedPost(PostKey(chat, n), _SINCE + 600 * (n - first), [f"{' '.join(rng.choices(_WORDS, k=12))} zs{n}x"])
@@ -33,7 +32,6 @@ def make_expected_posts(first, number, seed):
 
 
 def write_export(folder, posts):
-    """A result.json with these posts."""
     channel = CHANNELS[-1]
     messages = [
         {"id": one.key.message_id, "type": "message", "date": "2020-09-13T12:26:40", "date_unixtime": str(one.date)}

@@ -44,7 +44,6 @@ def read_questions(count):
 
 @contextmanager
 def busy_processes(count):
-    """So many processes that compute all the while."""
     some = [multiprocessing.get_context("spawn").Process(target=_compute, daemon=True) for _ in range(count)]
     for one in some:
         one.start()
@@ -109,7 +108,6 @@ async def _ask(sandbox, reader, text):
 
 
 def main():
-    """Ask and print the figures; 1 where a question was not answered."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--readers", type=int, default=100)
     parser.add_argument("--up", type=float, default=30.0, help="seconds of the bot before that")

@@ -154,7 +154,6 @@ async def run_soak(plan, folder, models, settings=None):
 
 @asynccontextmanager
 async def _bot(home, sandbox):
-    """The bot in a process of its own, asking for updates."""
     process = fork_bot(home.environment(sandbox), home.log)
     await asyncio.to_thread(process.start)
     try:
@@ -181,7 +180,6 @@ async def _reindexed(home, sandbox):
 
 
 def compute_figures(plan, load, samples, log=""):
-    """What was measured after the warm-up."""
     judged = [one for one in samples if one.at >= load.warm_s]
     at = [one.at for one in judged]
     waits = [took for asked, took in load.waits if asked >= load.warm_s]
@@ -207,7 +205,6 @@ def compute_figures(plan, load, samples, log=""):
 
 
 def judge(found):
-    """Each goal as a sentence, and whether it is met."""
     memory, least, most = found["memory_mb_per_hour"]
     grows = (
         f"memory grows by less than {GOALS['memory_mb_per_hour']:.0f} MB/h: {memory:+.2f} ({least:+.2f} to {most:+.2f})"
@@ -222,7 +219,6 @@ def judge(found):
 
 
 def main():
-    """Soak and print; 1 where a goal is not met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     usual = Plan()
     parser.add_argument("--minutes", type=float, default=usual.minutes, help="how long in all")

@@ -108,7 +108,6 @@ class Load:
             self.done["picture"] += 1
 
     def _draw(self):
-        """A photo of some text."""
         picture, stored = Image.new("RGB", (900, 300), "white"), io.BytesIO()
         font = ImageFont.load_default(30)
         ImageDraw.Draw(picture).text((40, 40), self._text().replace(" ", "\n", 4), fill="black", font=font)

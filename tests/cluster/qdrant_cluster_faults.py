@@ -174,7 +174,6 @@ class Life:
         self._edits = 0
 
     def settings(self, cluster):
-        """Settings for vectors on the cluster, or in the folder; others as in the environment."""
         url = ",".join(node.url for node in self.nodes) if cluster else ""
         qdrant = {"url": url, "shards": _SHARDS, "replicas": _REPLICAS}
         models = {"embedder": "none", "reranker": "none"}
@@ -220,7 +219,6 @@ class Life:
             await save_posts(rag.archive, edited, source="live")
 
     async def caught_up(self, rag, worker):
-        """Wait until both indexes hold all that is in the archive."""
         dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
         async with asyncio.timeout(7200):
             while True:
@@ -286,7 +284,6 @@ class Life:
         asked.outcomes["found" if found else "not_found_and_told" if answer.shortfalls else "not_found"] += 1
 
     async def compare(self, rag, worker):
-        """Compare both indexes with the archive. Raises AssertionError."""
         report = await check_integrity(rag, worker.indexer, _tell_nobody, samples=500)
         wrong = len(report.words_wrong), len(report.vectors_wrong)
         print(f"  compared: {report}", flush=True)
@@ -411,7 +408,6 @@ async def put_shard_snapshots_back(taken, collection):
 
 
 async def play(life):
-    """Play all parts, what matters most first. Raises AssertionError for what is wrong, lost or doubled."""
     archive = await Archive.open(life.settings(True).data.dir)
     for channel in synthetic_posts.CHANNELS:
         await channels.save_channel(archive, channel)
@@ -433,7 +429,6 @@ async def play(life):
 
 
 async def play_kill(life, rag, worker):
-    """Kill a node while posts are indexed, and start it again."""
     first, second, _ = life.nodes
     async with life.asking(rag, "a node killed while indexing, and back"):
         adding = asyncio.create_task(life.keep(rag, 0.9))
@@ -474,7 +469,6 @@ async def play_deletion(life, rag, worker):
 
 
 async def play_cut(life, rag, worker):
-    """Hold a node while posts are indexed."""
     first, _, third = life.nodes
     async with life.asking(rag, "a node cut off, and back"):
         third.hold()
@@ -487,7 +481,6 @@ async def play_cut(life, rag, worker):
 
 
 async def play_full_disk(life, rag, worker):
-    """Let no file of a node grow for a while."""
     first, second, _ = life.nodes
     async with life.asking(rag, "a full disk on one node, and room again"):
         second.limit_disk(1)
@@ -501,7 +494,6 @@ async def play_full_disk(life, rag, worker):
 
 
 async def play_first_killed(life, rag, worker):
-    """Kill the node that is asked first."""
     first, _, third = life.nodes
     async with life.asking(rag, "the first node killed, and back"):
         first.kill()
@@ -552,7 +544,6 @@ async def embed_and_play(life, embeddings):
 
 
 def main():
-    """Play it and print what became of the questions."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--posts", type=int, default=20_000)
     parser.add_argument("--rate", type=float, default=5)

@@ -101,7 +101,6 @@ class Project:
         self._engine = subprocess.Popen(served, stderr=subprocess.DEVNULL)  # without systemd it complains at length
 
     def write_settings(self, **settings):
-        """Write .env."""
         (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (self.folder / ".env").chmod(0o600)
 
@@ -124,12 +123,10 @@ class Project:
         return 0
 
     def is_healthy(self, service):
-        """What the service's own health check says."""
         asked = ["podman", "healthcheck", "run", f"citegram-{service}-1"]
         return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
     def close(self):
-        """Take all of it down, with its volumes."""
         with suppress(RuntimeError):
             self.compose("down", "--volumes", "--timeout", "5")
         self._engine.terminate()

@@ -63,14 +63,12 @@ failed = []
 
 
 def expect(holds, otherwise):
-    """Note what does not hold."""
     if not holds:
         print(f"  WRONG: {otherwise}", flush=True)
         failed.append(otherwise)
 
 
 def tell(what, said):
-    """Print a figure."""
     print(f"{what:10}{said}", flush=True)
 
 
@@ -144,7 +142,6 @@ class Scene:
         return str(self.sandbox.world.room(_READER).messages[sent[_READER][-1]].get("text", ""))
 
     async def expect_answer(self, when):
-        """The post is found and cited."""
         said = await self.ask()
         expect("07:45" in said, f"{when} the post was not found: {said!r}")
 
@@ -198,7 +195,6 @@ def check_contents():
 
 
 def get_image_size(name):
-    """Bytes on the disk, those of its base included."""
     return int(podman("image", "inspect", "--format", "{{.Size}}", name))
 
 
@@ -288,7 +284,6 @@ class ContainerProcess(BotProcess):
         self._first = 0
 
     async def begin(self):
-        """Start the container, and wait until its first process is there."""
         for path in (self._home.data, *self._home.data.rglob("*")):
             os.chown(path, USER, USER)
         with self._home.log.open("ab") as log:
@@ -351,7 +346,6 @@ def find_writer():
 
 
 def main():
-    """Build, then check. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="kills of the container under load")
     kills, begun = parser.parse_args().kills, time.monotonic()

@@ -40,7 +40,6 @@ def find_missing(*more):
 
 
 def podman(*words, **how):
-    """Run podman; its output. Raises RuntimeError with its last words."""
     done = subprocess.run(["podman", *words], capture_output=True, text=True, check=False, **how)
     if done.returncode:
         raise RuntimeError(
@@ -129,23 +128,19 @@ class Container:
     name: str = field(default_factory=lambda: f"citegram-check-{os.urandom(4).hex()}")
 
     def command(self, *how):
-        """The words of `podman run`."""
         settings = [f"--env={name}={value}" for name, value in self.settings.items()]
         asked = ["run", *how, f"--name={self.name}", "--network=host", *compose_flags(), f"--volume={self.data}:/data"]
         return [*asked, *settings, *self.more, self.image, *self.words]
 
     def run(self):
-        """Run it to its end, and remove it."""
         return subprocess.run(
             ["podman", *self.command("--rm")], capture_output=True, text=True, timeout=600, check=False
         )
 
     def start(self):
-        """Start it in the background."""
         podman(*self.command("--detach"))
 
     def exec(self, *words):
-        """Run a command in it."""
         return subprocess.run(
             ["podman", "exec", self.name, *words], capture_output=True, text=True, timeout=600, check=False
         )
@@ -164,7 +159,6 @@ class Container:
         return time.monotonic() - started, code
 
     def log(self):
-        """What it said."""
         done = subprocess.run(["podman", "logs", self.name], capture_output=True, text=True, check=False)
         return done.stdout + done.stderr
 
@@ -183,5 +177,4 @@ class Container:
         self.remove()
 
     def remove(self):
-        """End and remove it, whatever it does."""
         subprocess.run(["podman", "rm", "--force", "--time", "0", self.name], capture_output=True, check=False)

@@ -9,7 +9,6 @@ MOST_EXPOSED = 2.0  # of systemd's 10; the rest is the network, which a bot need
 
 @pytest.fixture
 def unit(root, tmp_path):
-    """The unit with a program that is on this machine."""
     text = (root / "deploy" / "citegram.service").read_text("utf-8")
     copy = tmp_path / "citegram.service"
     copy.write_text(text.replace("/opt/citegram/bin/citegram", "/bin/true"), "utf-8")

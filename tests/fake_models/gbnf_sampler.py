@@ -25,11 +25,9 @@ class Grammar:
         return self._longest(self._rules[rule])
 
     def drawn(self, chance, rule="root"):
-        """Any sentence."""
         return "".join(self._drawn(self._rules[rule], chance))
 
     def every(self, rule):
-        """All sentences of a rule that has few."""
         return set(self._every(self._rules[rule]))
 
     def _every(self, node):

@@ -26,12 +26,10 @@ def _rows(name):
 
 
 def posts():
-    """All hostile posts."""
     return _rows("posts.jsonl")
 
 
 def questions():
-    """All hostile questions."""
     return _rows("questions.jsonl")
 
 

@@ -45,7 +45,6 @@ class RoleLlm(FakeLlm):
 
 
 def detect_purpose(prompt):
-    """What the model is asked to be."""
     told = [(name, "all" if name == "judge" else lang) for name in PURPOSES for lang in ("ru", "en")]
     found = [name for name, lang in told if load_prompt(name, lang).system == prompt.system]
     return found[0] if found else "other"

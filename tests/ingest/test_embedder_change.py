@@ -36,7 +36,6 @@ NEW_SPACE = name_vector_space(find_models(NEW)[0])
 
 @pytest.fixture
 def models(tmp_path, offline_models, multilingual_model):
-    """A folder with both embedders."""
     folder = tmp_path / "models"
     folder.mkdir()
     for made in (offline_models, multilingual_model):

@@ -30,19 +30,16 @@ PLAIN, NAMED = ImportOptions(), ImportOptions(username="bread")
 
 
 def message(number, text="Хлеб по 90 рублей", **more):
-    """An exported message of today's format."""
     head = {"id": number, "type": "message", "date": "2024-03-12T15:00:00", "date_unixtime": str(FIRST + 60 * number)}
     head |= {"from": "Пекарня", "from_id": "channel1234567890"}
     return head | {"text": text, "text_entities": [{"type": "plain", "text": text}] if text else []} | more
 
 
 def chat(*messages, **more):
-    """An exported channel that holds the messages."""
     return {"name": "Пекарня", "type": "public_channel", "id": 1234567890} | more | {"messages": list(messages)}
 
 
 def full(*chats, left=()):
-    """An export of all chats."""
     return {
         "about": "Here is the data you requested.",
         "personal_information": {"user_id": 5, "name": "Ада", "messages": [{"id": 1}], "list": [1]},

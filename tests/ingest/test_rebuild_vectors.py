@@ -19,8 +19,6 @@ POSTS = 40
 
 
 class CountingEmbedder:
-    """Embedder that counts the texts it embeds."""
-
     def __init__(self, embedder):
         self._embedder, self.name, self.computed = embedder, embedder.name, 0
 

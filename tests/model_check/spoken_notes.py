@@ -22,12 +22,10 @@ SYNTHESIZERS = {"en": "espeak-ng", "ru": "text2wave"}
 
 
 def can_speak(language):
-    """Whether the synthesizer of a language is installed."""
     return shutil.which(SYNTHESIZERS[language]) is not None
 
 
 def speak(text, language, wav):
-    """Speak a text to a file."""
     if SYNTHESIZERS.get(language) == "text2wave":
         command = ["text2wave", "-eval", "(voice_msu_ru_nsh_clunits)", "-o", str(wav)]
     else:

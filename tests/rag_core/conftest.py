@@ -92,7 +92,6 @@ def make_reranker(tmp_path):
 
 @pytest.fixture(scope="session")
 def slow_gguf(tmp_path_factory):
-    """A model that reads some thousand tokens in seconds."""
     return build(tmp_path_factory.mktemp("slow") / "slow.gguf", layers=8, dim=512)
 
 

@@ -14,8 +14,6 @@ from rag_core.run import Budgets
 
 
 class BrokenLexical(LexicalIndex):
-    """An index of words that is down."""
-
     def __init__(self, failure=None):
         super().__init__()
         self.failure = failure or IndexUnavailable("The index cannot be read.")

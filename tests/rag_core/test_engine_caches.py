@@ -28,8 +28,6 @@ FERRY = "When does the ferry to Owl Island leave?"
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
-
     def __init__(self):
         self.now = 1000.0
 

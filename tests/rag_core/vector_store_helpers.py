@@ -24,7 +24,6 @@ def point(number, *vector, chat=-1, part=0, **fields):
 
 
 def numbers(hits):
-    """The message ids of hits."""
     return [place.key.message_id for place, _ in hits]
 
 
@@ -40,7 +39,6 @@ def points(count, *, chat=-1, seed=0, size=SIZE):
 
 
 async def open_store(folder):
-    """The store of a folder."""
     return await open_vector_store(folder, model="tiny", dimension=SIZE)
 
 

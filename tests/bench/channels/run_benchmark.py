@@ -60,7 +60,6 @@ class Process:
         self.lines = queue.Queue[str]()
 
     def open(self):
-        """Start the process, and wait until it is ready."""
         self.child = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1
         )
@@ -99,7 +98,6 @@ class Process:
             raise
 
     def close(self):
-        """End the process."""
         if child := self.child:
             self.child = None
             child.kill()
@@ -174,7 +172,6 @@ def judge(row, answer, channels):
 
 
 def ask_question(row, ask, refusal):
-    """Ask the turns of a question one after the other. The last one is answered, with its seconds, or failed."""
     history = []
     for text in row["turns"]:
         request = {"question": text, "asked_at": row["asked_at"], "reader": row["reader"], "history": history}
@@ -252,7 +249,6 @@ def run_benchmark(args):
 
 
 def main(given=None):
-    """Ask a system, and judge its answers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path, help="the folder that write_benchmark.py wrote")
     how = parser.add_mutually_exclusive_group(required=True)

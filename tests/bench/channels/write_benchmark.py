@@ -33,12 +33,10 @@ CLAIM_FORMS = {
 
 
 def read_rows(file):
-    """Rows of a JSON Lines file."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
 
 
 def write_rows(file, rows):
-    """Write JSON Lines."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
@@ -74,7 +72,6 @@ def read_posts(file):
 
 
 def build_question(name, row, posts):
-    """A question of one form, whichever set it is from."""
     relevant = [posts[one] for one in row["relevant"]]
     claim, lang = row.get("label") and (row.get("claim") or row["text"]), row["lang"]
     turns = [CLAIM_FORMS[lang].format(claim)] if claim else row.get("turns") or [row["text"]]

@@ -101,8 +101,6 @@ SECRET = "The treasurer hid the silver trophy under the staircase."
 
 @pytest.fixture
 def run(home, capsys):
-    """Runs the command in this process and gives what it printed."""
-
     async def command(*words, code=0):
         parser = argparse.ArgumentParser()
         ask_command.declare(parser, "verify")

@@ -264,7 +264,6 @@ print(json.dumps([code, time.process_time(), sorted(sys.modules)]))
 
 @pytest.fixture
 def asked(citegram, imported):
-    """The command with a channel imported."""
     return citegram
 
 

@@ -162,15 +162,11 @@ def test_the_terminal_fetches_alone_and_lists(bakery, server, run_command, monke
 
 
 def states(home):
-    """Scope and state of every rebuild."""
-
     rows = query_archive(home, lambda archive: archive.rows("SELECT chat_id, state FROM rebuilds ORDER BY id"))
     return [tuple(row) for row in asyncio.run(rows)]
 
 
 def begin(home, chat_id):
-    """A rebuild of a process that is gone."""
-
     asyncio.run(query_archive(home, lambda archive: index_state.begin_rebuild(archive, chat_id)))
 
 

@@ -15,7 +15,6 @@ from rag_core.run import Budgets
 
 @pytest.fixture
 def plans(evaluate, monkeypatch):
-    """The command in a folder without settings and without models."""
     monkeypatch.setenv("LLM__THREADS", "1")
     return lambda file, *given: evaluate("plans", file, "--seconds", "60", *given)
 

@@ -54,7 +54,6 @@ class Replying(FakeLlm):
 
 
 async def measure(data, seconds):
-    """The figures of every recipe, with a model that takes so many seconds for each reply."""
     model, dataset = Replying(), read_dataset(data)
     model.seconds = seconds
     settings = RagSettings(models=ModelSettings(embedder="none", reranker="none"))

@@ -18,7 +18,6 @@ PAIRS = [
 
 
 def verified(evaluate, folder, corpus, claims):
-    """The figures of claims looked up in a corpus."""
     write_rows(folder / "corpus.jsonl", corpus)
     write_rows(folder / "claims.jsonl", claims)
     said = evaluate("verify", folder, "--json", "out.json")

@@ -18,7 +18,6 @@ def settings(tmp_path):
 
 
 async def run_models(settings, *words):
-    """`citegram models` with these words; its exit code."""
     parser = argparse.ArgumentParser()
     models_command.declare(parser, "models")
     args = parser.parse_args(words)
@@ -52,7 +51,6 @@ async def test_the_list_names_every_model_with_its_licence_and_what_is_here(sett
 
 
 def measured(prefill, decode):
-    """The contents of rates.json."""
     speed = {"gpu": False, "threads": 1, "parameters": 4_000_000_000, "bytes": 2_500_000_000, "made_by": {}}
     return json.dumps({"prefill": prefill, "decode": decode, **speed})
 

@@ -59,8 +59,6 @@ def running(filled, tmp_path_factory):
 
 @pytest.fixture
 def command(capsys):
-    """Runs a command in this process, as `citegram` does."""
-
     async def run(module, folder, *words):
         parser = argparse.ArgumentParser()
         module.declare(parser, "import" if module is data_command else "ask")

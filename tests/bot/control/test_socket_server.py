@@ -39,7 +39,6 @@ def owner(folder):
 
 @contextmanager
 def opened(folder):
-    """A caller that speaks for itself."""
     with socket.socket(socket.AF_UNIX) as raw, open_socket_path(folder) as path:
         raw.settimeout(30)
         raw.connect(path)
@@ -47,7 +46,6 @@ def opened(folder):
 
 
 def received(raw):
-    """All that the bot says until it closes."""
     said = b""
     try:
         while more := raw.recv(1 << 20):

@@ -164,7 +164,6 @@ async def test_telegram_that_is_ill(look, sandbox, kind, sentence):
 
 
 def served(handler):
-    """A server that answers everything with one handler."""
     return LocalServer(web.route("*", "/{all:.*}", handler))
 
 

@@ -50,8 +50,6 @@ async def search_all(data):
 
 @pytest.fixture
 def written(tmp_path):
-    """A folder of evaluation data: strings as they are, rows as JSON Lines."""
-
     def write(name="data", **files):
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)

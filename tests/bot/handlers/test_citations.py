@@ -38,8 +38,6 @@ def receipts(message):
 
 @pytest.fixture
 def ask(ask, sandbox):
-    """Ask, and open the buttons behind "More"."""
-
     async def asked(who, *text, **more):
         return await open_more(sandbox, await ask(who, *text, **more), who)
 

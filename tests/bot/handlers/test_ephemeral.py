@@ -51,7 +51,6 @@ async def members(sandbox, home):
 
 @pytest.fixture
 def with_menu(live, monkeypatch):
-    """The bot with its menu, which makes commands ephemeral."""
     monkeypatch.setattr("bot.app.publish_menu", publish_menu)
     return live
 
@@ -65,13 +64,11 @@ def hide_all_commands(sandbox):
 
 
 def visible(sandbox, who):
-    """What the bot shows a member in the group now."""
     found = sandbox.world.room(GROUP).messages.items()
     return [one for key, one in found if is_message_visible(key, who) and one["from"]["is_bot"]]
 
 
 def alone(sandbox, who):
-    """What only this member sees."""
     return [one for one in visible(sandbox, who) if one.get("receiver_user", {}).get("id") == who]
 
 

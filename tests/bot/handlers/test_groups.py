@@ -275,7 +275,6 @@ WHEN_FERRY = "When does the ferry to Owl Island leave?"
 
 
 async def pressed(sandbox, who, message, label, then):
-    """Press, and see a button with that label afterwards."""
     data = buttons(current(sandbox, message))[label]
     await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     assert await sandbox.until(lambda: then in buttons(current(sandbox, message))), buttons(current(sandbox, message))

@@ -47,7 +47,6 @@ def export(count=3, *, name="Bakery", chat=77, kind="private_channel"):
 
 
 async def sent(sandbox, data, name="result.json", caption="/import", who=ADMIN):
-    """Send a document; the bot's reply to it."""
     await sandbox.send_file(who, name, data, caption)
     (reply,) = await sandbox.replies(who)
     return Shown(sandbox, reply)

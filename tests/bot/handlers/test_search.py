@@ -36,7 +36,6 @@ STALE = "This search is too old. Please search again: /search"
 
 
 async def close(home, *chats):
-    """Take channels away from readers, while the bot runs."""
     async with open_archive(home) as archive:
         for chat in chats:
             await channels.set_channel_visibility(archive, chat, Visibility.ADMINS)

@@ -145,7 +145,6 @@ def given(*cited, found=(), shortfalls=()):
 
 
 async def keep(archive, *kept):
-    """Save posts as they come in, one after the other."""
     for post in kept:
         await posts.save_posts(archive, [post], source="live")
 

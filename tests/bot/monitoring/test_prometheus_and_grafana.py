@@ -38,7 +38,6 @@ def panels(board):
 
 
 def shown(board):
-    """The expressions of a board, as Grafana asks them."""
     asked = [target["expr"] for panel in panels(board) for target in panel.get("targets", ())]
     return [expr.replace("$__rate_interval", "1m").replace("$instance", ".*") for expr in asked]
 

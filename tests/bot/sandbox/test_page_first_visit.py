@@ -43,7 +43,6 @@ def build_settings(folder):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def prepared(tmp_path_factory):
-    """A folder with the sample channels imported."""
     folder = tmp_path_factory.mktemp("demo")
     async with open_demo_sandbox(build_settings(folder), 0):
         return folder
@@ -72,7 +71,6 @@ async def test_a_number_that_is_no_port_is_one_sentence(prepared):
 
 
 def find_posts(row):
-    """Posts that answer a suggested question."""
     chats = {
         one["folder"]: one["chat_id"] for one in json.loads((SAMPLE_CHANNELS_FOLDER / "channels.json").read_text())
     }

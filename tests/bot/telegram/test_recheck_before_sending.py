@@ -410,7 +410,6 @@ async def test_a_post_deleted_between_any_two_reads_of_a_view_is_not_shown(sandb
 
 
 def list_methods():
-    """All methods of the installed aiogram."""
     found = [one for one in vars(methods).values() if isinstance(one, type) and issubclass(one, TelegramMethod)]
     return [one for one in found if one is not TelegramMethod]
 

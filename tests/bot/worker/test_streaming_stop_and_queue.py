@@ -20,8 +20,6 @@ LINK = "https://t.me/harbour_news/10"
 
 @pytest.fixture
 def writes(monkeypatch):
-    """Lets the bot have a model that writes slowly."""
-
     def given(seconds, reply=WRITTEN, *, plans=False):
         model = SlowLlm(reply, seconds)
         use_writer(monkeypatch, model, plans=plans)
@@ -43,7 +41,6 @@ def readers_wait(nobody_waits, monkeypatch):
 
 
 async def queued(home, reader, number):
-    """Wait until so many questions of a reader were taken in."""
     asked = "SELECT count(*) FROM questions WHERE user_id = ?"
     with closing(sqlite3.connect(f"file:{home / 'citegram.db'}?mode=ro", uri=True)) as archive:
         async with asyncio.timeout(30):

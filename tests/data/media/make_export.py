@@ -58,7 +58,6 @@ class Fonts:
             self.paths[style] = found
 
     def of(self, style, size):
-        """Open the font of a style."""
         return ImageFont.truetype(str(self.paths[style]), size)
 
 
@@ -83,7 +82,6 @@ def read_posts(channel):
 
 
 def get_kind(post):
-    """Return what kind of file a post has: picture, voice, document, page, or None."""
     kinds = (("picture", "picture"), ("voice", "voice"), ("document", "document"), ("url", "page"))
     real = _PICTURE_KINDS.get(Path(post["real"]).suffix) if "real" in post else None
     return real or next((kind for field, kind in kinds if field in post), None)
@@ -361,7 +359,6 @@ _MIME_TYPES = {
 
 
 def build_message(post, n, fields, channel):
-    """Build a message of the export."""
     parts = [{"type": "plain", "text": post.get("caption", post["text"])}]
     if "url" in post:
         parts = [{"type": "plain", "text": post["caption"] + "\n"}, {"type": "link", "text": post["url"]}]

@@ -36,7 +36,6 @@ from rag_core.types import DOUBTFUL_MARK, PAGE, VOICE, MediaText
 
 
 async def read_files(rag, settings):
-    """Read all files that wait."""
     reader = open_media_reader(rag.archive, settings, {"path": ExportFiles()})
     await reader.catch_up()
     await reader.close()
@@ -152,7 +151,6 @@ async def measure(out, roots, *, by_reference):
 
 
 def main():
-    """Run as a program."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="where the files are made and stay (default: a temporary folder)")
     parser.add_argument("--roots", type=Path, nargs="+", default=[Path("/")])

@@ -127,7 +127,6 @@ def fit(rows):
 
 
 def estimate(fitted, rows):
-    """Log odds of rows."""
     *form, least, most = fitted
     known = np.clip(np.hstack((np.ones((len(rows), 1)), rows[:, :COUNT])), least, most)
     return np.einsum("ri,ij,rj->r", known, np.array(form), known)

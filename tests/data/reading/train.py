@@ -184,7 +184,6 @@ class Reader:
             return torch.stack([whole_vector(*one) for one in zip(self.encoder(lists), centres, strict=True)]).numpy()
 
     def read(self, folder):
-        """Channels of a set."""
         posts, queries = (
             [json.loads(line) for line in (folder / f"{name}.jsonl").open(encoding="utf-8")]
             for name in ("posts", "queries")

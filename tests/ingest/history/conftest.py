@@ -29,7 +29,6 @@ def source(client):
 
 @pytest.fixture
 async def approved(archive):
-    """An archive with the channel, approved, with the bot inside."""
     await channels.save_channel(archive, CHANNEL)
     await channels.record_bot_joined(archive, CHAT_ID)
     yield archive

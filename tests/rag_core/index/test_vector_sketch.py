@@ -119,7 +119,6 @@ def kept(tmp_path_factory):
 
 @pytest.fixture
 def filled(kept, tmp_path):
-    """The folder of a closed store with all points."""
     return copy_store(kept, tmp_path / "store")
 
 
@@ -259,7 +258,6 @@ def differ_from_engine(shard):
 
 @pytest.fixture
 def shard(tmp_path):
-    """A shard with 700 points."""
     shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
     shard.upsert(*ask_for(700, 4))
     return shard

@@ -29,7 +29,6 @@ async def slow(slow_gguf):
 
 
 def resident(model):
-    """Kilobytes of the child's memory."""
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{model.pid}/status").read_text())
     return int(found[1])
 

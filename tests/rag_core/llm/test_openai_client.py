@@ -100,7 +100,6 @@ def dialect(request):
 
 @pytest.fixture(scope="module")
 def real(dialect, tiny_gguf):
-    """A real server with the tiny model."""
     port = find_free_port()
     child = start_server(dialect, tiny_gguf, port)
     try:

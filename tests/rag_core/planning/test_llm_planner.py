@@ -47,7 +47,6 @@ def reply(*queries, must=(), should=(), **filters):
 
 
 async def made(model, question=FERRY, around=AROUND, budgets=None):
-    """The plan, and the stages that it did without."""
     question = asked(question) if isinstance(question, str) else question
     run = Run(budgets or Budgets(), "test")
     plan = await plan_by_model(question, plan_by_rules(question, around.channels), around, model, run)

@@ -29,7 +29,6 @@ END = json.dumps(DONE)
 
 
 def reacting(library, *replies):
-    """The library answered by react, with a model that says these things."""
     model = FakeLlm(*replies)
     library.rag = replace(library.rag, writer=model, recipe="react")
     return model

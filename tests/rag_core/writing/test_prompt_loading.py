@@ -13,7 +13,6 @@ QUESTIONS = {"en": "How much does a ferry ticket cost?", "ru": "Сколько �
 
 
 def told(prompt, grammar=None):
-    """A prompt as one text."""
     lines = [f"--- system\n{prompt.system}"]
     for asked, reply in prompt.shots:
         lines += [f"--- ask\n{asked}", f"--- reply\n{reply}"]

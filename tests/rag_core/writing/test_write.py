@@ -18,7 +18,6 @@ ABONEMENT = "Сколько стоит абонемент в мастерску�
 
 
 async def ask(library, model, text=TICKET, **llm):
-    """The answer of a library that this model writes for."""
     settings = library.rag.settings
     settings = settings.model_copy(update={"llm": settings.llm.model_copy(update=llm)})
     library.rag = replace(library.rag, writer=model, settings=settings)
@@ -34,7 +33,6 @@ def stages(answer):
 
 
 async def number_of(library, key, text=TICKET):
-    """Under which number the model is shown a post."""
     found = (await ask(library, FakeLlm("x [1]"), text)).found
     return next(source.number for source in found if source.passage.key == key)
 

@@ -36,7 +36,6 @@ async def draft_of(library, *texts):
 
 
 async def looked_over(library, model, *texts):
-    """The draft before and after."""
     draft, evidence = await draft_of(library, *texts)
     run = Run(library.rag.budgets, "direct")
     rag = replace(library.rag, writer=model)

@@ -20,6 +20,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
+from bot.jobs import run_in_background
 from bot.logs import PrivacyFilter
 from bot.telegram.session import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.views.answer import link_channel_title
@@ -102,13 +103,11 @@ async def notify_of_errors(tell: outages.NotifyAdmins) -> AsyncIterator[None]:
             await asyncio.sleep(_MIN_INTERVAL_SECONDS)
 
     root.addHandler(collector)
-    sender = asyncio.create_task(send_digests())
     try:
-        yield
+        async with run_in_background(send_digests()):
+            yield
     finally:
         root.removeHandler(collector)
-        sender.cancel()
-        await asyncio.gather(sender, return_exceptions=True)
 
 
 _MAX_LINES = 10

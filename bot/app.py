@@ -8,10 +8,9 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
 
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
@@ -47,7 +46,7 @@ from bot.handlers import (
 )
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
-from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, repeat_job, run_jobs
+from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, repeat_job, run_in_background, run_jobs
 from bot.logs import throttle_polling_errors
 from bot.media import open_media_reader
 from bot.monitoring import monitor_bot
@@ -287,7 +286,7 @@ async def _run_workers(
         *([_read_media(bot, context)] if context.settings.media.files != "off" else []),
     ]
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_run_in_background(*tasks))
+        await stack.enter_async_context(run_in_background(*tasks))
         stack.push_async_callback(context.worker.stop)
         stack.push_async_callback(imports.stop)
 
@@ -309,7 +308,7 @@ async def _run_indexing(
         stack.push_async_callback(indexing.save)
         if change:
             stack.push_async_callback(change.close)
-        await stack.enter_async_context(_run_in_background(indexing.run()))
+        await stack.enter_async_context(run_in_background(indexing.run()))
         stack.push_async_callback(reindexing.stop)
         await reindexing.resume()
         requests = RequestHandlers(rag, indexing, reindexing, settings.bot.zone, settings.bot.admins)
@@ -397,20 +396,3 @@ async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool
         task.cancel()
         stopped.cancel()
         await asyncio.gather(task, stopped, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _run_in_background(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    async def run(chore: Coroutine[Any, Any, None]) -> None:
-        try:
-            await chore
-        except Exception:  # the task is not awaited, so its failure would go unnoticed
-            log.exception("a background task of the bot ended")
-
-    tasks = [asyncio.create_task(run(chore)) for chore in chores]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

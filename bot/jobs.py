@@ -107,6 +107,27 @@ class JobLog:
         self._unwritten.add(job.name)
 
 
+@asynccontextmanager
+async def run_in_background(
+    *chores: Coroutine[Any, Any, None], failed: str = "a background task of the bot ended"
+) -> AsyncIterator[None]:
+    """Run chores until the block ends. Nobody awaits them, so that what one fails with is logged."""
+
+    def report(ended: asyncio.Task[None]) -> None:
+        if not ended.cancelled() and (exc := ended.exception()):  # admins are told of it, as of no failure of a job
+            log.getChild("background").error(failed, exc_info=exc)
+
+    tasks = [asyncio.create_task(chore) for chore in chores]
+    for task in tasks:
+        task.add_done_callback(report)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def repeat_job(
     job_log: JobLog,
     name: str,
@@ -163,7 +184,7 @@ async def run_jobs(
 ) -> AsyncIterator[None]:
     """Run the jobs until the block ends; running ones are then cancelled. Raises ArchiveUnavailable."""
     await job_log.read()
-    scheduler, tasks = AsyncIOScheduler(timezone=zone), list[asyncio.Task[None]]()
+    scheduler, chores = AsyncIOScheduler(timezone=zone), list[Coroutine[Any, Any, None]]()
 
     async def ring(bell: asyncio.Event) -> None:
         bell.set()
@@ -177,15 +198,15 @@ async def run_jobs(
             ran_at = job_log.jobs[job.name].ran_at if job.name in job_log.jobs else None
             if ran_at is None or datetime.now(UTC) - ran_at > _OVERDUE_AFTER:
                 first = _OVERDUE_START_SECONDS
-        tasks.append(asyncio.create_task(_repeat_scheduled_job(job, first, bell, job_log, tell)))
-    scheduler.start()
+        chores.append(_repeat_scheduled_job(job, first, bell, job_log, tell))
     try:
-        yield
+        async with run_in_background(*chores):
+            scheduler.start()
+            try:
+                yield
+            finally:
+                scheduler.shutdown()
     finally:
-        scheduler.shutdown()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(RagError):  # the reason was already logged
             await job_log.write()
 

@@ -44,6 +44,7 @@ from bot.control.answers import (
 from bot.handlers import errors
 from bot.handlers.search import SearchQueue
 from bot.i18n import Translator, detect_question_language, get_translator
+from bot.jobs import run_in_background
 from bot.middlewares import MAX_QUESTION_LENGTH
 from bot.stored_answer import dump_with_messages, serialize_answer, serialize_verdicts
 from bot.telegram import recheck
@@ -184,13 +185,8 @@ class ReaderApplication:
                     draft, _ = await self._present(drafted, words.lang, recheck.DRAFT_MEMBERSHIP_MAX_AGE_SECONDS)
                     await show("draft", draft)
 
-        task = asyncio.create_task(relay(show)) if show else None
-        try:
+        async with run_in_background(*([relay(show)] if show else [])):
             yield live
-        finally:
-            if task:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
 
     async def _build_viewer(self, words: Translator) -> Viewer:
         """Build the viewer of this reader. Raises RequestRefused where they may read no channel."""

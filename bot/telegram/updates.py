@@ -35,6 +35,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from pydantic import ValidationError
 
+from bot.jobs import run_in_background
 from bot.settings import WebhookSettings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 from rag_core.storage import Archive, raw_updates
@@ -121,13 +122,11 @@ async def serve_http(app: web.Application, host: str, port: int, *, close_s: flo
         assert runner.server
         connections.server = runner.server
         listener = await asyncio.get_running_loop().create_server(connections.accept, host, port)
-        closing = asyncio.create_task(connections.close_silent())
-        try:
-            yield
-        finally:
-            listener.close()
-            closing.cancel()
-            await asyncio.gather(closing, return_exceptions=True)
+        async with run_in_background(connections.close_silent()):
+            try:
+                yield
+            finally:
+                listener.close()
     finally:
         await runner.cleanup()
 

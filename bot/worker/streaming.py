@@ -6,7 +6,7 @@ Drafts exist in private chats only and disappear after 30 seconds
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,7 @@ from aiogram.types import ReplyParameters
 from aiogram.utils.formatting import BlockQuote, Text, as_list
 
 from bot.i18n import Translator, get_translator
+from bot.jobs import run_in_background
 from bot.telegram import recheck
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import EditWithoutRetry, SendRichWithoutRetry, SendWithoutRetry
@@ -206,6 +207,8 @@ class ProgressView:
 Screen = DraftScreen | MessageScreen
 RecheckFactory = Callable[..., AbstractContextManager[None]]
 
+_FAILED_TEXT = "an answer could not be shown while it was made"
+
 
 @asynccontextmanager
 async def show_progress(
@@ -215,22 +218,9 @@ async def show_progress(
 
     `checking` is `recheck_before_sending` for its reader: posts that are no longer open to them are not shown.
     """
-    async with _run_until_end(_update_screen(live, screen, checking), _show_typing(bot, asked)):
+    shows = _update_screen(live, screen, checking), _show_typing(bot, asked)
+    async with run_in_background(*shows, failed=_FAILED_TEXT):
         yield
-
-
-@asynccontextmanager
-async def _run_until_end(*shows: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run what shows an answer that is being made, at most until the block ends; its errors are only logged."""
-    tasks = [asyncio.create_task(show) for show in shows]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        for result in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(result, Exception):
-                log.error("an answer could not be shown while it was made", exc_info=result)
 
 
 # A reply to an ephemeral message must come within 15 seconds: https://core.telegram.org/bots/api#replyparameters
@@ -254,7 +244,7 @@ async def show_first_answer(
         with suppress(recheck.SendingRefused), checking(view.content):
             await screen.update(view.text)
 
-    async with _run_until_end(show()):
+    async with run_in_background(show(), failed=_FAILED_TEXT):
         yield
 
 

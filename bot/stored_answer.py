@@ -169,7 +169,7 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
             if c.quote and sentence.text.endswith(c.quote):
                 around, quote = sentence.text.removesuffix(c.quote).rstrip(), place
         places = [[*c.post, c.start, c.end] for c in sentence.citations]
-        sentences.append({"around": around, "quote": quote, "support": sentence.support, "citations": places})
+        sentences.append({"around": around, "quote": quote, "citations": places})
     return {
         "sentences": sentences,
         "cited": [[*key, dates[key], hash_cited_text(key)] for key in answer.posts()],
@@ -191,10 +191,8 @@ def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> Js
     marks = {key: hash_text_version(posts[key].text) if key in posts else "" for key in dates}
     return {
         "refused": all(verdict.label is Label.NOT_FOUND for verdict in found.verdicts),
-        "verdicts": [verdict.label.value for verdict in found.verdicts],
         "sentences": [
-            {"support": v.likely, "citations": [[*c.post, c.start, c.end] for c in (*v.citations, *v.against)]}
-            for v in found.verdicts
+            {"citations": [[*c.post, c.start, c.end] for c in (*v.citations, *v.against)]} for v in found.verdicts
         ],
         "cited": [[*key, date, marks[key]] for key, date in dates.items()],
         "shortfalls": [shortfall.stage for shortfall in found.shortfalls],

@@ -66,15 +66,6 @@ class AnswerJson(TypedDict):
     results: list[tuple[str, list[str]]]  # of the stages, with texts: for the terminal that asked for the trace
 
 
-class PlanJson(TypedDict):
-    """The plan of a question and what it finds."""
-
-    plan: dict[str, Any]  # in the form of the planner model
-    legs: str
-    reasons: list[str]
-    fused: list[dict[str, Any]]  # best first: link, score, and the ranks in the lexical and the dense leg
-
-
 class VerdictsJson(TypedDict):
     """Verdicts as sent over the socket and printed by `--json`. Dates are ISO texts in UTC."""
 

@@ -10,16 +10,14 @@ from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from bot.control import AnswerJson, ChannelJson, PlanJson, SearchJson, VerdictsJson
+from bot.control import AnswerJson, ChannelJson, SearchJson, VerdictsJson
 from bot.i18n import get_translator
 from bot.views.text import format_channel_list
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import TalkKind, detect_talk
 from rag_core.engine import Engine
-from rag_core.planning.plan import format_plan, make_plan
 from rag_core.retrieval.channel_answers import is_introduced
-from rag_core.retrieval.search import resolve_filter, search_dense, search_lexical, search_passages
-from rag_core.run import Run, Stage
+from rag_core.run import Run
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.text.post_text import Spoiler, cover_spoilers, label_poll, list_spoilers
@@ -200,38 +198,6 @@ def describe_verdicts(
         trace_id=found.trace_id,
         trace=[asdict(span) for run in runs for span in run.spans],
     )
-
-
-_SHOWN_RANKS = 10
-
-
-async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
-    """Plan a question, search, and rank; nothing is answered. Raises RagError."""
-    run, known = Run(rag.budgets, "plan"), await channels.load_channels(rag.archive)
-    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-    readable = question.viewer.select_readable(known)
-    hits = await search_passages(plan, question, rag, run)
-    ranks: dict[str, dict[PostKey, int]] = {"lexical": {}, "dense": {}}
-    if hits:
-        only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
-        lexical = search_lexical(plan.queries[0], only, plan.k_per_query, rag, plan.aliases)
-        found = (
-            await run.require(Stage.LEXICAL, lexical),
-            (
-                await run.attempt(
-                    Stage.DENSE, search_dense(plan.queries[0], only, plan.k_per_query, rag.dense), ([], None)
-                )
-            )[0],
-        )
-        for of_leg, ranked in zip(ranks.values(), found, strict=True):
-            for n, (place, _) in enumerate(ranked, 1):
-                of_leg.setdefault(place.key, n)
-    fused = [
-        {"link": format_channel_post_link(hit.passage.key, readable.get(hit.passage.key.chat_id)),
-         "score": round(hit.score, 3)} | {leg: of_leg.get(hit.passage.key) for leg, of_leg in ranks.items()}
-        for hit in hits[:_SHOWN_RANKS]
-    ]  # fmt: skip
-    return PlanJson(plan=format_plan(plan, readable), legs=plan.legs, reasons=list(plan.reasons), fused=fused)
 
 
 RESULTS_PER_PAGE = 10  # of a search by a program

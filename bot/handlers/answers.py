@@ -21,7 +21,6 @@ from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, T
 
 from bot import access, middlewares
 from bot.app_context import AppContext
-from bot.control.answers import plan_as_json
 from bot.handlers.questions import create_question_link, queue_again, send_rephrase_hint
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, compare_with_posts, is_text_version, parse_stored_answer
@@ -43,10 +42,9 @@ from bot.views.answer import (
     shorten_answer,
 )
 from bot.views.format import neutralize_links, split_pages
-from bot.views.results import explain_answer
+from bot.views.results import describe_plan, explain_answer
 from bot.views.text import (
     RenderContext,
-    format_plan_lines,
     format_stages,
     join_lines,
     shorten_at_word,
@@ -490,7 +488,7 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
     now = datetime.now(await context.load_zone(message.chat.id))
     question = Question(text, detect_language(text), now, viewer)
     try:
-        lines = format_plan_lines(await plan_as_json(question, context.rag))
+        lines = await describe_plan(question, context.rag)
     except RagError as exc:
         await message.answer(words.error(exc))
         return

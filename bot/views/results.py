@@ -26,6 +26,7 @@ from bot.views.rich import CreditedQuotes, Heading
 from bot.views.text import (
     RenderContext,
     cut_lines,
+    dump_json,
     format_author,
     format_day_and_edit,
     join_lines,
@@ -33,9 +34,11 @@ from bot.views.text import (
     strip_control_characters,
 )
 from rag_core.engine import Engine
-from rag_core.planning.plan import plan_with_spelling_and_aliases
+from rag_core.planning.plan import format_plan, make_plan, plan_with_spelling_and_aliases
 from rag_core.retrieval.digests import DigestLine
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
+from rag_core.retrieval.search import resolve_filter, search_dense, search_lexical, search_passages
+from rag_core.run import Run, Stage
 from rag_core.storage import Archive, channels, posts, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.post_text import POLL_LABELS, find_poll
@@ -321,6 +324,35 @@ async def describe_reading(text: str, lang: str, texts: Iterable[str], viewer: V
         *(words("why-read-as", typed=typed, read=read) for typed, read in plan.read_as),
         *([words("why-aliases", pairs="; ".join(dict.fromkeys(others)))] if others else []),
     ]
+
+
+_SHOWN_RANKS = 10
+
+
+async def describe_plan(question: Question, rag: Engine) -> list[str]:
+    """Describe how a question is searched, a line each: its plan, and the best posts with their ranks in both legs.
+
+    Nothing is answered. Raises RagError.
+    """
+    run, known = Run(rag.budgets, "plan"), await channels.load_channels(rag.archive)
+    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
+    readable = question.viewer.select_readable(known)
+    hits = await search_passages(plan, question, rag, run)
+    ranks: dict[str, dict[PostKey, int]] = {"lexical": {}, "dense": {}}
+    if hits:
+        only, most = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag)), plan.k_per_query
+        lexical = await run.require(Stage.LEXICAL, search_lexical(plan.queries[0], only, most, rag, plan.aliases))
+        dense, _ = await run.attempt(Stage.DENSE, search_dense(plan.queries[0], only, most, rag.dense), ([], None))
+        for of_leg, ranked in zip(ranks.values(), (lexical, dense), strict=True):
+            for n, (place, _) in enumerate(ranked, 1):
+                of_leg.setdefault(place.key, n)
+    lines = [f"{name}: {dump_json(value)}" for name, value in format_plan(plan, readable).items() if value]
+    lines += [f"legs: {plan.legs}", *(f"route: {reason}" for reason in plan.reasons)]
+    for n, hit in enumerate(hits[:_SHOWN_RANKS], 1):
+        key = hit.passage.key
+        places = " ".join(f"{leg}={of_leg.get(key, '-')}" for leg, of_leg in ranks.items())
+        lines.append(f"{n:2}. {hit.score:.3f} {places}  {format_channel_post_link(key, readable.get(key.chat_id))}")
+    return [strip_control_characters(line) for line in lines]
 
 
 def _get_dictionary_form(word: str) -> str:

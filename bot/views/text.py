@@ -16,7 +16,7 @@ from rag_core.types import Certainty, Channel, Origin
 from rag_core.verification import NON_SEARCH_STAGES, Label
 
 if TYPE_CHECKING:
-    from bot.control import AnswerJson, PlanJson, VerdictsJson
+    from bot.control import AnswerJson, VerdictsJson
     from bot.i18n import Translator
 
 T = TypeVar("T")
@@ -238,16 +238,6 @@ def format_channel_list(known: Iterable[Channel], words: Translator) -> str:
     """Format the sentence that names the channels which are read."""
     titles = sorted((format_author(channel, None, words) for channel in known), key=str.casefold)
     return words("smalltalk-about-channel", count=len(titles), titles=", ".join(titles), more=0)
-
-
-def format_plan_lines(found: PlanJson) -> list[str]:
-    """Format a plan and its ranks, one line each."""
-    lines = [f"{name}: {dump_json(value)}" for name, value in found["plan"].items() if value]
-    lines += [f"legs: {found['legs']}", *(f"route: {reason}" for reason in found["reasons"])]
-    for n, row in enumerate(found["fused"], 1):
-        ranks = " ".join(f"{leg}={row[leg] or '-'}" for leg in ("lexical", "dense"))
-        lines.append(f"{n:2}. {row['score']:.3f} {ranks}  {row['link']}")
-    return [strip_control_characters(line) for line in lines]
 
 
 def format_answer_trace(found: AnswerJson) -> list[str]:

@@ -29,7 +29,7 @@ from program import connect, find_free_address
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.api import present_answer, present_channels, present_search, present_verdicts
-from bot.control.answers import describe_answer, describe_channels, describe_search, describe_verdicts, plan_as_json
+from bot.control.answers import describe_answer, describe_channels, describe_search, describe_verdicts
 from bot.handlers.inline import find_articles, share_answer
 from bot.handlers.search import render_profile
 from bot.i18n import get_translator
@@ -39,7 +39,7 @@ from bot.sandbox.state import is_message_visible
 from bot.settings import Settings
 from bot.stored_answer import serialize_answer
 from bot.views.answer import render_answer
-from bot.views.results import describe_reading, render_digest
+from bot.views.results import describe_plan, describe_reading, render_digest
 from bot.views.rich import build_rich_message
 from bot.views.text import RenderContext
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_question
@@ -296,7 +296,7 @@ async def everything_shown(rag, text, way):
         answer = replace(answer, actions=tuple(sorted((a.tool, a.ok) for a in answer.actions)))
         texts = [source.passage.text for source in answer.found]
         reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
-        plan = await plan_as_json(question, rag)
+        plan = await describe_plan(question, rag)
         passed = replace(seen, passed=frozenset(answer.posts()))  # "no, the other one"
         other = replace(await answer_question(question, passed), trace_id="", actions=())
         rest, viewer = await narrow_to_channel_set(rag.archive, [1], f"in town: {text}", question.viewer)

@@ -4,12 +4,11 @@ The data folder belongs to one process, which holds its lock file; the kernel re
 ends. Files that others on this machine may read are reported and not changed, as their owner may want it so.
 """
 
-import fcntl
 import os
 import shutil
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -20,6 +19,7 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.models.active_models import get_models_folder
+from rag_core.safe_files import LockHeld, measure_size, open_lock_file
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE, get_backups_folder
 from rag_core.storage.db import needs_migration
@@ -65,24 +65,14 @@ class DiskUsage:
 
 def measure_disk_usage(folder: Path) -> DiskUsage:
     """Measure the disk usage of the data folder. Blocking."""
-    archive = sum(map(_measure_size, folder.glob(f"{ARCHIVE_FILE}*")))
-    indexes = sum(map(_measure_size, (*folder.glob("lexical*"), *folder.glob("vectors"))))
-    backups = _measure_size(get_backups_folder(folder))
+    archive = sum(map(measure_size, folder.glob(f"{ARCHIVE_FILE}*")))
+    indexes = sum(map(measure_size, (*folder.glob("lexical*"), *folder.glob("vectors"))))
+    backups = measure_size(get_backups_folder(folder))
     there = next(path for path in (folder, *folder.parents) if path.exists())
     return DiskUsage(archive, indexes, backups, shutil.disk_usage(there).free)
 
 
-def _measure_size(place: Path) -> int:
-    """Size of a file, or of all files in a folder; what is deleted meanwhile counts nothing."""
-    size = 0
-    for file in (place, *(Path(at, name) for at, _, names in os.walk(place) for name in names)):
-        with suppress(OSError):
-            size += file.stat().st_size if file.is_file() else 0
-    return size
-
-
 _LOCK_FILE = "citegram.lock"
-_MAX_ID_LENGTH = 40  # characters
 
 
 class FolderLocked(ArchiveUnavailable):
@@ -108,16 +98,11 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
         say=f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data.",
     ):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # channel texts are for their readers only
-        lock = (folder / _LOCK_FILE).open("a+", encoding="ascii", errors="replace")
-    with lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise FolderLocked(folder, lock.read(_MAX_ID_LENGTH).strip() or "unknown") from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+            lock = open_lock_file(folder / _LOCK_FILE)
+        except LockHeld as exc:
+            raise FolderLocked(folder, exc.holder) from None
+    with lock:
         yield
 
 

@@ -311,8 +311,9 @@ class DenseIndexer:
         """
         done = 0
         async with self._turn:
-            await self._queue_changes()
             while most is None or done < most:
+                # each time, as newer posts go first
+                await index_state.queue_changed_posts(self._archive, self.vectors.about.identity, self.embedder.name)
                 size = self._batch.posts if most is None else min(self._batch.posts, most - done)
                 batch = await index_state.list_queued_posts(self._archive, size)
                 if not batch:
@@ -324,11 +325,7 @@ class DenseIndexer:
                 done += len(batch)
                 if progress:
                     progress(done)
-                await self._queue_changes()  # newer posts go first
         return done
-
-    async def _queue_changes(self) -> None:
-        await index_state.queue_changed_posts(self._archive, self.vectors.about.identity, self.embedder.name)
 
     async def waiting(self) -> int:
         """Count the changes still to embed."""

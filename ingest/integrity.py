@@ -8,7 +8,7 @@ runs in another process.
 
 import asyncio
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from ingest.outages import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.lexical_index import LexicalIndex, translate_write_errors
-from rag_core.index.vector_store import StoredPoint, VectorStore, hash_to_number
+from rag_core.index.vector_store import StoredPoint, VectorStore, hash_to_number, split_batches
 from rag_core.models.active_models import DenseIndex
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import count_orphan_rows, filter_queued_keys, list_indexable_ids
@@ -52,10 +52,6 @@ async def _list_expected_posts(rag: Engine, samples: int) -> tuple[MessageIdsByC
         ]
 
     return expected, await asyncio.to_thread(draw_sample)
-
-
-def _split_into_slices(keys: Sequence[PostKey]) -> Iterator[Sequence[PostKey]]:
-    return (keys[at : at + _SLICE_POSTS] for at in range(0, len(keys), _SLICE_POSTS))
 
 
 async def read_current_passages(archive: Archive, keys: Sequence[PostKey]) -> dict[PostKey, tuple[Passage, ...]]:
@@ -168,13 +164,13 @@ async def _find_wrong_vector_posts(
         count += len(page)
         await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
     suspects = await asyncio.to_thread(_find_differing_posts, expected, there)
-    for part in _split_into_slices(some):
+    for part in split_batches(some, _SLICE_POSTS):
         for key, passages in (await read_current_passages(archive, part)).items():
             if marks[key] != {prepare_point(p, dense.embedder.name)[1].text_hash for p in passages}:
                 suspects.append(key)
     await index_state.queue_changed_posts(archive, dense.vectors.about.identity, dense.embedder.name)
     wrong: list[PostKey] = []
-    for part in _split_into_slices(list(dict.fromkeys(suspects))):
+    for part in split_batches(dict.fromkeys(suspects), _SLICE_POSTS):
         wrong += await _compare_vector_posts(archive, dense, part)
     return wrong, count
 
@@ -267,13 +263,13 @@ async def check_integrity(
         await indexer.catch_up()
         words = [
             key
-            for part in _split_into_slices(words)
+            for part in split_batches(words, _SLICE_POSTS)
             for key in await _compare_lexical_posts(rag.archive, rag.lexical, part)
         ]
-    for part in _split_into_slices(words):
+    for part in split_batches(words, _SLICE_POSTS):
         await indexer.renew(part)
     vectors, count = await _find_wrong_vector_posts(rag.archive, rag.dense, expected, some) if rag.dense else ([], None)
-    for part in _split_into_slices(vectors):
+    for part in split_batches(vectors, _SLICE_POSTS):
         await index_state.queue_posts(rag.archive, part)
     if wrong := {*words, *vectors}:
         out = sum(key.message_id not in expected.get(key.chat_id, ()) for key in wrong)

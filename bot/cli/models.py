@@ -20,11 +20,11 @@ from rag_core.models.catalog import (
     ModelTier,
     find_models,
     is_model_present,
-    measure_folder_size,
 )
 from rag_core.models.download import pull_model
 from rag_core.processes import format_install_command
 from rag_core.run import Budgets
+from rag_core.safe_files import measure_size
 from rag_core.settings import RagSettings
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.readers import load_choices
@@ -85,7 +85,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         for row in rows:
             with show_progress_bar(row.name, "B") as moved:
                 folder = await pull_model(row, models, hub=hub, progress=moved)
-            print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")
+            print(f"{row.name}: {folder} ({measure_size(folder) / 1e6:,.0f} MB)")
         for row in rows:
             if row.role is ModelRole.WRITER:
                 print(_describe_next_step(row, settings.rag(), choices))

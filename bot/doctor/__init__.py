@@ -22,8 +22,9 @@ from bot.settings import Settings
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory
 from rag_core.models import active_models
-from rag_core.models.catalog import MODELS, measure_folder_size, verify_model_checksums
+from rag_core.models.catalog import MODELS, verify_model_checksums
 from rag_core.processes import format_install_command
+from rag_core.safe_files import measure_size
 from rag_core.storage import Archive, index_state
 from rag_core.storage.readers import load_choices
 
@@ -181,7 +182,7 @@ def _check_model_files(name: str, folder: Path) -> int | None:
     if row is None:
         return None
     verify_model_checksums(row, folder / row.name)
-    return row.memory or measure_folder_size(folder / row.name)
+    return row.memory or measure_size(folder / row.name)
 
 
 async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:

@@ -9,7 +9,6 @@ import json
 import sqlite3
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import astuple
 from datetime import UTC, datetime
 
 from aiogram import Router
@@ -139,7 +138,7 @@ async def _on_forget(message: Message, context: AppContext, words: Translator) -
         raise access.Refusal(words("forget-masked"))
     user_id = message.from_user.id
     found = await readers.count_user_data(context.archive, user_id, None if private else message.chat.id)
-    if found.is_empty:
+    if not any(found.values()):
         raise access.Refusal(words("forget-nothing" if private else "forget-nothing-here"))
     asks = words("forget-ask") if private else words("forget-ask-here")
     yes, no = (Press(to=to, token=str(int(time.time())), number=user_id) for to in ("forget", "forget-not"))
@@ -175,14 +174,14 @@ async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: A
         context.suggestions.forget_offered(user_id)
         rest = words("forget-rest", backups=context.settings.data.backups)
         text = "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
-        if found.is_empty:
+        if not any(found.values()):
             text = words("forget-nothing" if private else "forget-nothing-here")
     await redraw_message(pressed, Text(text))
 
 
-def _list_counts(found: readers.UserDataCounts, words: Translator) -> list[str]:
+def _list_counts(found: dict[str, int], words: Translator) -> list[str]:
     names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
              "forget-sets", "forget-choices", "forget-modes", "forget-watches", "forget-digests", "forget-memberships",
              "forget-tokens")  # fmt: skip
-    counts = zip(names, astuple(found), strict=True)
+    counts = zip(names, found.values(), strict=True)
     return [f"• {words(name, count=count)}" for name, count in counts if count]

@@ -22,8 +22,8 @@ from bot.data_folder import open_private_file
 from ingest.media import UnreadableMedia
 from ingest.media.reader import MAX_FILE_BYTES, FileUnavailable
 from rag_core.errors import HistoryUnavailable
+from rag_core.safe_files import open_regular_file
 from rag_core.storage.media import WaitingFile
-from rag_core.untrusted_files import open_regular_file
 
 if TYPE_CHECKING:
     from ingest.mtproto import HistoryClient

@@ -44,9 +44,9 @@ from rag_core.index.bm25_postings import (
     TermStatistics,
     TermVariants,
 )
+from rag_core.safe_files import open_regular_file, read_regular_file, replace_durably
 from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
-from rag_core.untrusted_files import open_regular_file, read_regular_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +200,7 @@ def write_index_files(
                     file.flush()
                     os.fsync(file.fileno())
             (fresh / "vocabulary.txt").write_text("\n".join(vocabulary), encoding="utf-8")
-            staged = folder / "current.tmp"
-            staged.write_text(json.dumps({**about, "folder": fresh.name}), encoding="utf-8")
-            staged.replace(folder / "current.json")
+            replace_durably(folder / "current.json", json.dumps({**about, "folder": fresh.name}).encode())
         except OSError:
             shutil.rmtree(fresh, ignore_errors=True)  # on a full disk a partial index must not take space
             raise

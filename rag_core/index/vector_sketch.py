@@ -18,7 +18,6 @@ saved one, as after a kill.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -28,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.untrusted_files import open_regular_file
+from rag_core.safe_files import open_regular_file, replace_durably
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.intp]
@@ -97,12 +96,7 @@ class VectorSketch:
     def save(self, file: Path) -> None:
         """Save the rows in use. Raises OSError."""
         raw = self._table[:, np.flatnonzero(self._codes)].tobytes()
-        staged = file.with_name(f"{file.name}.tmp")
-        with staged.open("wb") as opened:
-            opened.write(zlib.crc32(raw).to_bytes(8, "little") + raw)
-            opened.flush()
-            os.fsync(opened.fileno())
-        staged.replace(file)
+        replace_durably(file, zlib.crc32(raw).to_bytes(8, "little") + raw)
 
     def __len__(self) -> int:
         return self._end - len(self._free)

@@ -37,10 +37,10 @@ REF_FIELDS = ("chat", "message", "part", "start", "end")  # payload fields of th
 _POINT_ID_NAMESPACE = UUID("8f0ae19f-31c5-4a55-9a52-6b0c5d8f5a61")  # any fixed namespace: changing it means a reindex
 
 
-def split_batches(items: Iterable[T]) -> Iterator[list[T]]:
-    """Split items into lists of at most BATCH_POINTS."""
+def split_batches(items: Iterable[T], size: int = BATCH_POINTS) -> Iterator[list[T]]:
+    """Split items into lists of at most `size`."""
     rest = iter(items)
-    while part := list(islice(rest, BATCH_POINTS)):
+    while part := list(islice(rest, size)):
         yield part
 
 

@@ -17,10 +17,8 @@ points. The archive's record of the store's content would then be wrong: so the 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
 import secrets
 import shutil
 import signal
@@ -37,8 +35,8 @@ import numpy as np
 from rag_core.errors import VectorsUnavailable, translate_errors
 from rag_core.index.vector_store import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray, VectorStore
 from rag_core.processes import BlockingWorkerProcess, Message, WorkerExited
+from rag_core.safe_files import IrregularFile, LockHeld, open_lock_file, read_regular_file, replace_durably, try_lock
 from rag_core.settings import QdrantSettings
-from rag_core.untrusted_files import IrregularFile, read_regular_file
 
 # Run as a program, and not imported: the engine's native code stays out of this process.
 _WORKER_ARGUMENTS = ("-m", "rag_core.index.edge_shard_process")
@@ -89,17 +87,10 @@ class StoreFolder:
         self.folder, self.log, self._file = folder, folder / "engine.log", folder / "store.json"
         # owner only: posts are for the readers of their channels
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.lock = (folder / "lock").open("a+", encoding="ascii")
         try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.lock.seek(0)
-            holder = self.lock.read().strip() or "unknown"
-            self.lock.close()
-            raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=holder, folder=folder)) from None
-        self.lock.truncate(0)
-        self.lock.write(str(os.getpid()))
-        self.lock.flush()
+            self.lock = open_lock_file(folder / "lock")
+        except LockHeld as exc:
+            raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=exc.holder, folder=folder)) from None
 
     @contextmanager
     def engine_lock(self) -> Iterator[int]:
@@ -110,15 +101,10 @@ class StoreFolder:
         """
         with (self.folder / "engine.lock").open("ab") as lock:
             until = time.monotonic() + _ORPHAN_TIMEOUT_S
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        raise VectorsUnavailable(
-                            _FOLDER_IN_USE.format(holder="of an engine left behind", folder=self.folder)
-                        ) from None
+            while not try_lock(lock):
+                if time.monotonic() > until:
+                    holder = "of an engine left behind"
+                    raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=holder, folder=self.folder))
                 time.sleep(0.02)
             yield lock.fileno()
 
@@ -143,12 +129,8 @@ class StoreFolder:
     def seal(self, about: StoreInfo, *, closed: bool, files: Mapping[str, list[int]] | None = None) -> None:
         """Record the present files, or others; to be called after a flush, or after the worker has ended."""
         files = _list_shard_files(self.shard(about), checksums=closed) if files is None else files
-        staged = self._file.with_name("store.json.tmp")
-        with staged.open("w", encoding="utf-8") as file:
-            json.dump({"format": _FOLDER_FORMAT, **asdict(about), "closed": closed, "files": files}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.replace(self._file)
+        sealed = {"format": _FOLDER_FORMAT, **asdict(about), "closed": closed, "files": files}
+        replace_durably(self._file, json.dumps(sealed).encode())
 
     def unseal(self, model: str, dimension: int) -> StoreInfo | None:
         """Compare the files with the list, and mark the store as open, since they change from now on; None without one.

@@ -17,7 +17,7 @@ from typing import Any
 from rag_core.llm.protocol import LanguageModel, TokenRates
 from rag_core.models.catalog import WRITERS, names_model
 from rag_core.run import Budgets, Stage
-from rag_core.untrusted_files import read_regular_file
+from rag_core.safe_files import read_regular_file
 
 _RATES_FILE = "rates.json"
 

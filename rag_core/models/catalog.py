@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_core.errors import ModelUnavailable, translate_errors
-from rag_core.untrusted_files import read_regular_file
+from rag_core.safe_files import read_regular_file
 
 
 class ModelTier(StrEnum):
@@ -313,15 +313,6 @@ def compute_sha256(file: Path) -> str:
 def name_vector_space(row: ModelSpec) -> str:
     """Name of the space of an embedder's vectors: with another adapter it is another one, and they are made anew."""
     return f"{row.name}-{compute_sha256(Path(__file__).with_name(row.adapter))[:8]}" if row.adapter else row.name
-
-
-def measure_folder_size(folder: Path) -> int:
-    """Count the bytes of all files below a folder; 0 where there is none."""
-    total = 0
-    for file in folder.rglob("*"):
-        with suppress(OSError):  # a file may be deleted meanwhile
-            total += file.stat().st_size if file.is_file() else 0
-    return total
 
 
 def check_disk_space(folder: Path, needed: int, name: str) -> None:

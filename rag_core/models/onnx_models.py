@@ -386,6 +386,7 @@ class _EmbeddingNetwork:
     def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread, block: slice) -> None:
         self.row, self.block = row, block
         self._folder, self._session, self._thread = folder, session, thread
+        self._prefixes = row.query_prefix, row.passage_prefix
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
         # of the tokens of questions and of passages, trained with the adapter
         self._heads: NDArray[np.float32] = np.zeros((2, 2, row.dimension), np.float32)
@@ -433,15 +434,12 @@ class _EmbeddingNetwork:
         assert self._offline is not None  # loaded as the model was opened
         digest = _build_text_digest(text) if kind == _QUERY else b""
         if (read := self.asked.get(digest)) is None:
-            prefix = self._get_prefix(kind)
+            prefix = self._prefixes[kind]
             output, (encoded,) = self._offline([trim_for_tokenizer(prefix + text, self.row.max_tokens)])
             read = output[0], np.array(encoded.offsets, np.int64) - len(prefix)
             if digest:
                 self.asked[digest] = read
         return read
-
-    def _get_prefix(self, kind: int) -> str:
-        return (self.row.query_prefix, self.row.passage_prefix)[kind]
 
     def has_word(self, word: str) -> bool:
         """Whether the vocabulary holds a word or its stem as one piece; true before the network is loaded."""
@@ -481,7 +479,7 @@ class _EmbeddingNetwork:
         self._tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
 
         def embed(text: str, kind: int) -> NDArray[Any]:
-            return next(iter(model.embed([trim_for_tokenizer(self._get_prefix(kind) + text, row.max_tokens)])))
+            return next(iter(model.embed([trim_for_tokenizer(self._prefixes[kind] + text, row.max_tokens)])))
 
         self.make_vector = embed
 

@@ -8,7 +8,6 @@ identity, so that indexes of the old archive are not used for it, and the time s
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 import shutil
@@ -25,6 +24,7 @@ from typing import TypeVar
 import aiosqlite
 
 from rag_core.errors import ArchiveUnavailable, ArchiveVersionUnknown, BackupFailed
+from rag_core.safe_files import try_lock
 from rag_core.storage import schema
 
 NAME_FORMAT = "citegram-%Y%m%d-%H%M%S"
@@ -276,13 +276,9 @@ def _wait_for_turn(backups: Path, stop: threading.Event) -> Iterator[None]:
     """Hold the lock of the folder: of two backups at once each would take the other's file for a left one."""
     opened = os.open(backups, os.O_RDONLY)
     try:
-        while True:
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if stop.wait(_TURN_PAUSE_S):
-                    raise WorkCancelled from None
+        while not try_lock(opened):
+            if stop.wait(_TURN_PAUSE_S):
+                raise WorkCancelled
         yield
     finally:
         os.close(opened)

@@ -77,18 +77,13 @@ async def note_gap_before_joining(archive: Archive, chat_id: int) -> bool:
         "AND (source = 'import' OR date < joined_at - ?2)"
     )
     noted = "SELECT 1 FROM gaps WHERE chat_id = ?1 AND until >= joined_at - ?2"
-    async with archive.writing() as connection:
-        rows = await connection.execute_fetchall(
-            f"SELECT joined_at, ({newest}) FROM channels "
-            f"WHERE chat_id = ?1 AND {_BOT_IS_MEMBER} AND NOT EXISTS ({noted})",
-            (chat_id, _HOUR_S),
-        )
-        for until, since in rows:
-            if since is not None and until - since <= UPDATE_RETENTION.total_seconds():
-                return False
-            await _insert_gap(connection, chat_id, since, until)
-            return True
-    return False
+    added = await archive.execute(
+        f"INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, ({newest}) AS last, joined_at, ?3 "
+        f"FROM channels WHERE chat_id = ?1 AND {_BOT_IS_MEMBER} AND NOT EXISTS ({noted}) "
+        "AND (last IS NULL OR joined_at - last > ?4)",
+        (chat_id, _HOUR_S, get_unix_time(), UPDATE_RETENTION.total_seconds()),
+    )
+    return added > 0
 
 
 async def list_channels_without_gaps(archive: Archive) -> list[int]:
@@ -98,13 +93,6 @@ async def list_channels_without_gaps(archive: Archive) -> list[int]:
         "AND NOT EXISTS (SELECT 1 FROM gaps AS g WHERE g.chat_id = c.chat_id) "
         "AND NOT EXISTS (SELECT 1 FROM posts AS p WHERE p.chat_id = c.chat_id AND p.source = 'import')"
     )
-
-
-async def _insert_gap(
-    connection: aiosqlite.Connection, chat_id: int, since: int | None, until: int, told_at: int | None = None
-) -> None:
-    sql = "INSERT INTO gaps (chat_id, since, until, noted_at, told_at) VALUES (?, ?, ?, ?, ?)"
-    await connection.execute(sql, (chat_id, since, until, get_unix_time(), told_at))
 
 
 async def list_open_gaps(archive: Archive) -> dict[int, list[Gap]]:
@@ -141,6 +129,7 @@ async def close_covered_gaps(
     if first is None or last is None:
         return 0
     start, end, changed = 0 if whole else to_unix_seconds(first), to_unix_seconds(last), 0
+    sql = "INSERT INTO gaps (chat_id, since, until, noted_at, told_at) VALUES (?, ?, ?, ?, ?)"
     async with archive.writing() as connection:
         rows = await connection.execute_fetchall(
             "SELECT id, coalesce(since, 0), until, told_at FROM gaps WHERE chat_id = ? AND closed_at IS NULL",
@@ -153,7 +142,7 @@ async def close_covered_gaps(
             if since < start:
                 await connection.execute("UPDATE gaps SET until = ? WHERE id = ?", (start, gap_id))
                 if end < until:
-                    await _insert_gap(connection, chat_id, end, until, told_at)
+                    await connection.execute(sql, (chat_id, end, until, get_unix_time(), told_at))
             elif end < until:
                 await connection.execute("UPDATE gaps SET since = ? WHERE id = ?", (end, gap_id))
             else:

@@ -11,7 +11,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -324,7 +324,8 @@ _USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM qu
 _USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"
 _USER_SETS = "name = 'sets ' || ?1 AND value <> '{}' AND ?2 IS NULL"  # a private chat has its user's id
 _USER_CHOICES = "name IN ('zone ' || ?1, 'rich ' || ?1)"  # that nothing be remembered stays
-# What is stored of a user beside questions, by kind as in `UserDataCounts`: rows to count, or to delete in this order.
+# What is stored of a user beside questions, by kind: rows to count, or to delete in this order. `unread` are updates
+# that could not be read, `talks` turns of conversation memory; `sets`, `choices` and `modes` are of their private chat.
 _USER_DATA = {
     "votes": f"votes WHERE {_USER_VOTES}",
     "links": "linked_questions WHERE user_id = ?1 AND ?2 IS NULL",
@@ -340,55 +341,22 @@ _USER_DATA = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class UserDataCounts:
-    """Counts of a user's stored data: rows by kind.
-
-    `pending` counts the questions without an answer yet, `unread` the updates that could not be read, `talks` the
-    turns of conversation memory, `sets` the chats in which the user named sets of channels: their private chat,
-    `choices` and `modes` the settings of that chat,
-    `memberships` the chats that the user was seen in, `tokens` the access tokens that stand for the user.
-    """
-
-    questions: int = 0
-    pending: int = 0
-    votes: int = 0
-    links: int = 0
-    unread: int = 0
-    talks: int = 0
-    sets: int = 0
-    choices: int = 0
-    modes: int = 0
-    watches: int = 0
-    digests: int = 0
-    memberships: int = 0
-    tokens: int = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """True if no data of the user is stored."""
-        return not any(astuple(self))
-
-
-async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
-    """Count the stored data of a user; with `chat_id`, only the data of that chat."""
+async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> dict[str, int]:
+    """Count the stored data of a user by kind, 0 where there is none; with `chat_id`, only the data of that chat."""
     async with archive.writing() as connection:  # the reader's snapshot may be slightly old
         return await _count_user_rows(connection, user_id, chat_id)
 
 
-async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_id: int | None) -> UserDataCounts:
+async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_id: int | None) -> dict[str, int]:
     asked = f"questions WHERE text <> '' AND {_USER_ROWS}"
+    unanswered = f"{asked} AND state IN ('queued', 'running')"
     counts = {}
-    for kind, rows in {
-        "questions": asked,
-        "pending": f"{asked} AND state IN ('queued', 'running')",
-        **_USER_DATA,
-    }.items():
+    for kind, rows in {"questions": asked, "pending": unanswered, **_USER_DATA}.items():
         ((counts[kind],),) = await connection.execute_fetchall(f"SELECT count(*) FROM {rows}", (user_id, chat_id))
-    return UserDataCounts(**counts)
+    return counts
 
 
-async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
+async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> dict[str, int]:
     """Erase the data of a user, in all chats or in one, and overwrite its bytes in the file. Returns the counts.
 
     Votes of other users on an erased answer stay counted, without the answer. A question that is being answered is

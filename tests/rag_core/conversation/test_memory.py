@@ -69,7 +69,7 @@ async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library
     assert await followups.start_new_conversation(followups.identify_conversation(asked(library, "")), library.rag) == 1
     assert await stands(library, "and in March?") == "and in March?"
     assert "ferry" in await stands(library, "and in March?", chat=6)
-    assert (await erase_user_data(library.rag.archive, 1)).talks == 1
+    assert (await erase_user_data(library.rag.archive, 1))["talks"] == 1
     assert await stands(library, "and in March?", chat=6) == "and in March?"
     assert "ferry" in await stands(library, "and in March?", user=2)
 

@@ -17,9 +17,9 @@ from rag_core.models.catalog import (
     check_disk_space,
     check_model_files,
     find_models,
-    measure_folder_size,
     stage_model_folder,
 )
+from rag_core.safe_files import measure_size
 
 EVERY = [*MODELS, *(part for row in MODELS for part in row.parts)]
 
@@ -107,7 +107,7 @@ def test_a_failure_leaves_the_old_folder_and_nothing_beside_it(tmp_path):
     with stage_model_folder(folder, "tiny") as fresh:
         (fresh / "new").write_text("22")
     assert [file.name for file in folder.iterdir()] == ["new"]
-    assert measure_folder_size(tmp_path) == 2
+    assert measure_size(tmp_path) == 2
 
 
 def test_a_disk_without_room_is_a_sentence(tmp_path):

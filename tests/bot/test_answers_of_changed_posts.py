@@ -149,7 +149,7 @@ async def test_who_left_a_channel_learns_nothing_of_its_edits(sandbox, live, hom
         assert current(sandbox, reply)["text"] == reply["text"]
 
 
-async def test_a_change_while_the_bot_was_off_is_told_after_the_start_unless_a_setting_forbids(sandbox, live, home):
+async def test_a_change_while_the_bot_was_off_is_told_after_the_start_where_allowed(sandbox, live, home):
     async with live(update_answers=False):
         number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
         await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))

@@ -31,7 +31,7 @@ print("all found")
 """
 
 
-def test_no_type_is_built_by_the_import_and_each_library_is_loaded_only_where_it_is_used(root):
+def test_no_type_is_built_by_the_import_and_libraries_are_loaded_where_used(root):
     """Aiogram's models take seconds of processor time: `ask` and `import` have no use for them."""
     run = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], cwd=root, capture_output=True, text=True)
     assert run.stdout.strip() == "all found", run.stderr

@@ -60,7 +60,7 @@ def offset(sandbox):
     return int(asked[-1].get("offset") or 0) if asked else 0
 
 
-async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_all_goes_on_when_there_is_room(
+async def test_with_a_full_disk_nothing_is_confirmed_and_all_goes_on_when_there_is_room(
     sandbox, live, archives, eyes, caplog
 ):
     caplog.set_level(logging.WARNING)
@@ -88,9 +88,7 @@ async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_al
         assert (await raw_updates.count_updates_by_state(archive))["poison"] == 0
 
 
-async def test_an_answer_that_was_sent_while_the_disk_was_full_is_not_sent_again_and_the_reader_may_ask_on(
-    sandbox, live, archives, monkeypatch
-):
+async def test_an_answer_that_was_sent_with_a_full_disk_is_not_sent_again(sandbox, live, archives, monkeypatch):
     asking, go_on, really = asyncio.Event(), asyncio.Event(), question_worker.answer_question
 
     async def slowly(*given, **told):
@@ -142,7 +140,7 @@ async def test_an_archive_that_another_program_locks_is_waited_for(sandbox, live
     assert "Traceback" not in caplog.text
 
 
-async def test_an_update_that_was_handled_while_nothing_could_be_written_is_claimed_later_and_handled_once(home):
+async def test_an_update_that_was_handled_with_a_full_disk_is_claimed_later(home):
     archive, handled = await Archive.open(home), []
     raw = {"update_id": 7, "message": {"message_id": 1, "date": 1, "chat": {"id": OTTO, "type": "private"}}}
     await save_updates(archive, 42, [raw])

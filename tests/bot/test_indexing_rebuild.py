@@ -85,7 +85,7 @@ async def test_an_end_that_comes_while_an_earlier_state_is_shown_is_shown_as_wel
     assert states == ["running", "done"]
 
 
-async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_question_misses_one(bot):
+async def test_posts_that_come_meanwhile_are_found_before_and_after(bot):
     old, missed, stop = bot.rag.lexical._now, [], threading.Event()
 
     def ask():
@@ -118,7 +118,7 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
     assert bot.found("zeppelin") == [20_000, 20_001]
 
 
-async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_index_as_it_was(bot):
+async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_index(bot):
     old, before = bot.rag.lexical._now, (get_lexical_folder(bot.rag.archive.folder) / "current.json").read_text()
     with hold_rebuild(bot.rag.archive.folder):
         rebuild = await bot.reindexing.start()

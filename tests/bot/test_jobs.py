@@ -74,7 +74,7 @@ async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_ma
     assert not job_log.jobs["backup"].failing
 
 
-async def test_a_nightly_job_runs_at_its_time_and_soon_after_a_start_where_no_night_has_run_it(archive, monkeypatch):
+async def test_a_nightly_job_runs_at_its_time_or_soon_after_a_start_where_it_did_not(archive, monkeypatch):
     monkeypatch.setattr("bot.jobs._OVERDUE_START_SECONDS", 0.05)
     job_log, far = JobLog(archive), (datetime.now(UTC) + timedelta(hours=12)).time()
     job_log.record_success("fresh", 1)

@@ -87,7 +87,7 @@ async def test_in_a_group_its_admins_choose(sandbox, rich_home, ask, live_bot):
 
 @pytest.mark.parametrize("kind", ["404", "400"])
 @pytest.mark.parametrize("chat", [OTTO, GROUP])
-async def test_where_a_rich_message_is_refused_the_plain_one_comes_at_once_and_that_is_remembered(
+async def test_where_a_rich_message_is_refused_the_plain_one_comes_and_is_remembered(
     sandbox, live, rich_home, ask, kind, chat
 ):
     said = FERRY if chat == OTTO else f"/ask@citegram_bot {FERRY}"

@@ -81,7 +81,7 @@ async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_as
     assert {one["answer"]["text"] for one in (forged, old)} == {"This question is out of date. Just write your own."}
 
 
-async def test_a_sure_answer_offers_what_its_channel_answers_next_in_private_and_to_whom_may_read_it(sandbox, live):
+async def test_a_sure_answer_offers_in_private_what_its_channel_answers_next(sandbox, live):
     async with live():
         await sandbox.post(HARBOUR, PUBLIC)
         await sandbox.post(SAFE, SECRET)

@@ -121,7 +121,7 @@ async def test_the_same_update_twice_is_answered_once(sandbox, live, hook):
 
 
 @pytest.mark.parametrize("by_webhook", [False, True])
-async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_the_next_start(
+async def test_questions_that_wait_at_a_stop_are_answered_once_by_the_next_start(
     sandbox, live, hook, monkeypatch, *, by_webhook
 ):
     from bot.worker import question_worker

@@ -84,7 +84,7 @@ def test_without_a_compiler_one_sentence_says_what_to_install(environ, python, t
     assert "mend what they name and run make local again." in shown
 
 
-def test_it_is_compiled_once_with_signs_of_life_and_the_next_clone_takes_what_was_kept(environ, python, tmp_path):
+def test_it_is_compiled_once_and_the_next_clone_takes_what_was_kept(environ, python, tmp_path):
     hasty = tmp_path / "hasty"
     hasty.mkdir()
     (hasty / "sleep").write_text(f"#!/bin/sh\nexec {shutil.which('sleep')} 0.3\n")  # whatever it is asked for

@@ -310,7 +310,7 @@ def topic_export(topic, title, *messages):
     return chat(opening, *messages, type="public_supergroup", name=title)
 
 
-async def test_an_export_of_one_topic_says_nothing_of_the_others_nor_of_the_name_of_the_forum(archive, take):
+async def test_an_export_of_one_topic_says_nothing_of_others_nor_of_the_forums_name(archive, take):
     mulch = [message(n, f"Мульча {n}", reply_to_message_id=2) for n in (4, 6, 8)]
     paint = [message(n, f"Краска {n}", reply_to_message_id=3) for n in (5, 7, 9)]
     general = [message(10, "Всем привет"), message(12, "И вам")]

@@ -153,7 +153,7 @@ async def save(rag):
     await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive.folder), rag.archive.identity)
 
 
-async def test_a_child_that_is_killed_is_said_in_one_sentence_and_one_that_is_cancelled_ends(rag):
+async def test_a_killed_child_is_said_in_one_sentence_and_a_cancelled_one_ends(rag):
     rebuild, told = await begun(rag), Told(hold=2)
     building = asyncio.create_task(build_next_index(rag.archive, None, rebuild, told))
     await told.held.wait()

@@ -402,7 +402,7 @@ def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram, export):
     assert not set("\x1b\x07\x9b\u202e\u2028") & set("".join(each.out + each.err for each in said))
 
 
-def test_a_digest_of_quiet_days_names_the_last_post_and_a_number_of_days_that_has_some(asked):
+def test_a_digest_of_quiet_days_names_the_last_post_and_days_that_have_some(asked):
     with closing(sqlite3.connect("data/citegram.db")) as archive, archive:
         archive.execute("UPDATE posts SET date = date - 86400 * (365 + (SELECT max(date) FROM posts) / 86400 - ?)",
                         (time.time() // 86400,))  # fmt: skip

@@ -256,7 +256,7 @@ def test_a_leg_by_meaning_gets_weight_only_in_a_language_where_it_knows_better()
 # All of it, over a real archive and index.
 
 
-async def test_every_question_is_asked_as_the_bot_does_it_and_the_figures_are_the_same_again(written, settings):
+async def test_every_question_is_asked_as_by_the_bot_and_the_figures_are_the_same_again(written, settings):
     found = []
     for _ in range(2):
         dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))

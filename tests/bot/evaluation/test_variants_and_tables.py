@@ -78,7 +78,7 @@ def test_ratios_are_of_what_was_measured():
     assert compute_ratios(found) == {"other": {"all": {"latency_ms_p50": 2.5, "latency_ms_p95": None}}}
 
 
-def test_an_interval_of_paired_questions_holds_no_zero_where_one_variant_is_better_on_all():
+def test_an_interval_of_paired_questions_holds_no_zero_where_one_variant_wins():
     def share(rows):
         return {"shown_right": sum(rows) / len(rows), "latency_ms_p50": 1.0, "nothing": None}
 

@@ -51,7 +51,7 @@ def test_in_code_and_beside_too_many_entities_words_are_covered(make_post):
 NEWS = "The old walrus came back to the harbour this morning, and the quiz code is MARLIN."
 
 
-async def test_answers_searches_digests_notices_and_inline_results_hide_what_the_post_hides(sandbox, live, home):
+async def test_answers_searches_digests_notices_and_inline_results_hide_spoilers(sandbox, live, home):
     async with live():
         await bind(home, HARBOUR)
         await say(sandbox, OTTO, "/watch walrus")

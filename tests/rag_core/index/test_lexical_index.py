@@ -108,7 +108,7 @@ def shelf(*chats, turn):
     return index
 
 
-def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_channel():
+def test_an_index_that_is_exchanged_in_a_search_shows_nobody_another_channel():
     """Channels have other numbers in the other index: a search that mixed the two would show a closed channel."""
     index, allowed = shelf(-1, -2, turn=0), SearchFilter(frozenset({-1}))
 

@@ -165,7 +165,7 @@ def unit(rows):
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_of_two():
+def test_the_fifty_nearest_are_among_the_candidates_of_one_block_and_of_two():
     """Two blocks as in the offline models: English texts have zeros in the one, Russian ones in the other."""
     rng, count = np.random.default_rng(1), choose_size(30_000, 10_000)
     topics = rng.standard_normal((40, 684)).astype(np.float32)

@@ -124,7 +124,7 @@ async def test_stored_vectors_come_back_at_length_one(store):
     assert await store.vectors_of([]) == {}
 
 
-async def test_a_vector_is_found_by_the_hash_of_its_text_however_often_the_text_stands_there(store):
+async def test_a_vector_is_found_by_the_hash_of_its_text_however_often_it_stands(store):
     await store.upsert([point(n, 1, 0, text_hash="a repost") for n in range(600)])
     await store.upsert([point(1000 + n, 0, 1, text_hash=f"own {n}") for n in range(300)])
     wanted = ["a repost", "nobody's", *(f"own {n}" for n in range(300))]

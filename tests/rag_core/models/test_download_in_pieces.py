@@ -126,7 +126,7 @@ async def index(monkeypatch):
         yield index
 
 
-async def test_pieces_are_joined_in_their_order_and_the_disk_holds_little_more_than_the_file(index, tmp_path):
+async def test_pieces_are_joined_in_their_order_in_little_more_room_than_the_file(index, tmp_path):
     models, seen, held = tmp_path / "models", [], []
 
     def progress(done, total):

@@ -222,9 +222,7 @@ def test_words_that_say_who_or_what_is_asked_for_stay(text):
         ("what happened with the bridge", Kind.FACT, None, "bridge"),
     ],
 )
-def test_events_of_a_period_are_those_of_the_channel_of_that_name_or_those_that_name_the_topic(
-    text, kind, channels, topic
-):
+def test_events_of_a_period_are_those_of_the_named_channel_or_of_the_topic(text, kind, channels, topic):
     found = plan(text)
     assert (found.kind, found.channels) == (kind, channels and frozenset(channels))
     assert set(tokenize(topic)) <= set(tokenize(found.topic))
@@ -321,7 +319,7 @@ SAMPLES = ROOT / "bot" / "sandbox" / "channels" / "questions.jsonl"
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation data is not beside the checkout")
-def test_three_in_four_complex_questions_are_known_and_one_in_ten_simple_ones_taken_for_them():
+def test_three_in_four_complex_questions_are_known_and_few_simple_ones_taken():
     """300 questions labelled by two readers; those on which they differ, and chains alone, are left out."""
     files = {name: SHARED / folder / "queries.jsonl" for name, folder in SETS.items()} | {"samples": SAMPLES}
     texts = {

@@ -100,7 +100,7 @@ async def test_writing_goes_on_while_a_backup_is_made(archive, make_post):
     assert ids == list(range(10_001, 10_001 + len(ids)))  # of one moment, whatever was written meanwhile
 
 
-async def test_a_put_back_archive_has_its_posts_another_identity_and_what_was_there_beside_it(archive, make_post):
+async def test_a_put_back_archive_has_another_identity_and_what_was_there_beside_it(archive, make_post):
     await posts.save_posts(archive, [make_post(1, "kept")], source="live")
     before, backup = archive.identity, await backed_up(archive)
     await posts.save_posts(archive, [make_post(2, "lost")], source="live")

@@ -189,7 +189,7 @@ arrivals = st.lists(
 
 @settings(max_examples=choose_size(40, 15), deadline=None)
 @given(arrivals, st.randoms(use_true_random=False), st.integers(1, 6))
-async def test_in_whatever_order_and_batches_they_arrive_the_newest_wins_and_no_text_is_lost(
+async def test_in_whatever_order_they_arrive_the_newest_wins_and_no_text_is_lost(
     prepare_archive, written, random, size
 ):
     random.shuffle(written)

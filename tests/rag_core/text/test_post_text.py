@@ -125,7 +125,7 @@ def test_what_a_text_shows_of_a_spoiler_is_covered(make_post, text, hidden, show
     assert cover_spoilers(shown, hide(make_post, text, hidden)) == covered
 
 
-def test_an_address_under_hidden_words_is_covered_and_nothing_of_a_post_without_spoilers(make_post):
+def test_an_address_under_hidden_words_is_covered_and_nothing_without_spoilers(make_post):
     spoilers = hide(make_post, "The map is here.", "here", url="https://example.org/marlin")
     assert "marlin" not in cover_spoilers("See https://example.org/marlin", spoilers)
     assert list_spoilers([make_post(1, "The code is MARLIN.")]) == ()

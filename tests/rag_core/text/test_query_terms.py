@@ -47,7 +47,7 @@ def test_every_word_of_the_table_is_found_under_the_term_that_posts_have():
     assert not {word for word in single if not is_table_word(word)}  # entries are looked up by their first letters
 
 
-def test_a_typo_is_read_as_an_everyday_word_where_a_vocabulary_says_that_it_is_no_word():
+def test_a_typo_is_read_as_an_everyday_word_where_it_is_no_word_itself():
     def correct(is_english_word):
         return correct_spelling("compnay", list, lambda term: 0, is_english_word=is_english_word)[0]
 

@@ -55,8 +55,8 @@ from bot.settings import BotSettings, Settings
 from bot.stored_answer import record_traces
 from bot.telegram.ephemeral import EphemeralMiddleware
 from bot.telegram.files import BotFiles, HistoryFiles
-from bot.telegram.recheck import RecheckMiddleware
-from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session, publish_menu
+from bot.telegram.recheck import recheck_call
+from bot.telegram.session import RetryMiddleware, create_session, neutralize_call, publish_menu
 from bot.telegram.updates import InboxMiddleware, keep_webhook_set, serve_webhook
 from bot.worker.known_answers import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker
@@ -103,11 +103,11 @@ def build_dispatcher(context: AppContext, once: middlewares.DeduplicationMiddlew
         disable_fsm=True,
     )
     dispatcher.update.outer_middleware(once)
-    dispatcher.update.outer_middleware(middlewares.LanguageMiddleware())
+    dispatcher.update.outer_middleware(middlewares.add_translator)
     for observer in (dispatcher.message, dispatcher.callback_query):
-        observer.outer_middleware(middlewares.RateLimitMiddleware())
-        observer.middleware(middlewares.AskerOnlyMiddleware())
-        observer.middleware(middlewares.AdminsOnlyMiddleware())
+        observer.outer_middleware(middlewares.limit_rate)
+        observer.middleware(middlewares.keep_to_asker)
+        observer.middleware(middlewares.admit_admins)
     for module in _HANDLERS:  # copied: a router belongs to one dispatcher, and a process may run several bots
         for name, observer in module.router.observers.items():
             dispatcher.observers[name].handlers += observer.handlers
@@ -330,13 +330,7 @@ def _require_token(settings: BotSettings) -> None:
 async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncIterator[Bot]:
     session = create_session(settings)
     # the check is inside the retries: each try is checked
-    for middleware in (
-        RetryMiddleware(),
-        NeutralizeLinksMiddleware(),
-        EphemeralMiddleware(),
-        RecheckMiddleware(),
-        inbox,
-    ):
+    for middleware in (RetryMiddleware(), neutralize_call, EphemeralMiddleware(), recheck_call, inbox):
         session.middleware(middleware)
     # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
     default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)

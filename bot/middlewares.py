@@ -30,9 +30,9 @@ from rag_core.storage.readers import load_group_rules
 MAX_QUESTION_LENGTH = 1000  # long enough for a paragraph of context, short enough for a small model
 PRIVATE, GROUPS = frozenset({"private"}), frozenset({"group", "supergroup"})
 IN_PRIVATE, IN_GROUP = F.chat.type == "private", F.chat.type.in_(GROUPS)
-# Flags of handlers that run for admins of the bot only (`AdminsOnlyMiddleware`).
+# Flags of handlers that run for admins of the bot only (`admit_admins`).
 ADMINS_ONLY: dict[str, Any] = {"admins_only": True}
-# Flag of handlers whose replies in a group concern the asker alone (`AskerOnlyMiddleware`).
+# Flag of handlers whose replies in a group concern the asker alone (`keep_to_asker`).
 TO_ASKER: dict[str, Any] = {"to_asker": True}
 # Commands that tell what posts say; the others concern the bot or check permissions themselves.
 _QUESTION_COMMAND_PATTERN = re.compile(r"/(ask|search|verify|why|sources|about|digest)(@\w+)?\b", re.IGNORECASE)
@@ -182,77 +182,65 @@ class DeduplicationMiddleware(BaseMiddleware):
                 task.cancel()
 
 
-class LanguageMiddleware(BaseMiddleware):
-    """Language middleware: gives handlers `words`, the sentences in the language of the user or of the group."""
-
-    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Add `words` to the handler's data."""
-        context: AppContext = data["context"]
-        user: User | None = data.get("event_from_user")
-        code = user.language_code if user else None
-        chat: Chat | None = data.get("event_chat")
-        chosen = (await load_group_rules(context.archive, chat.id)).lang if chat and chat.type in GROUPS else ""
-        data["words"] = get_translator(chosen or choose_interface_language(code, context.settings.bot.language))
-        return await handler(event, data)
+async def add_translator(handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+    """Middleware: give handlers `words`, the sentences in the language of the user or of the group."""
+    context: AppContext = data["context"]
+    user: User | None = data.get("event_from_user")
+    code = user.language_code if user else None
+    chat: Chat | None = data.get("event_chat")
+    chosen = (await load_group_rules(context.archive, chat.id)).lang if chat and chat.type in GROUPS else ""
+    data["words"] = get_translator(chosen or choose_interface_language(code, context.settings.bot.language))
+    return await handler(event, data)
 
 
-class RateLimitMiddleware(BaseMiddleware):
-    """Rate limit middleware for commands and button presses, by reader and chat (questions: worker/rate_limits.py).
+async def limit_rate(handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+    """Middleware: limit commands and presses by reader and chat (questions: worker/rate_limits.py).
 
     A reader over the limit is told so once a minute and gets no other reply.
     """
-
-    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Call the handler, unless this reader is over the limit."""
-        limits = data["context"].worker.limits
-        if isinstance(event, CallbackQuery):
-            reader = event.from_user.id
-            wait = limits.count_command(reader, event.message.chat.id if event.message else reader, press=True)
-        else:
-            assert isinstance(event, Message)
-            reader, counts = get_reader_id(event), await _counts_as_command(event, data["bot"])
-            wait = limits.count_command(reader, event.chat.id) if counts else None
-        if not wait:
-            return await handler(event, data)
-        notice = limits.build_notice(wait, reader, data["words"])
-        if not isinstance(event, CallbackQuery):
-            raise Refusal(notice)
-        return await event.answer(notice) if notice else None
+    limits = data["context"].worker.limits
+    if isinstance(event, CallbackQuery):
+        reader = event.from_user.id
+        wait = limits.count_command(reader, event.message.chat.id if event.message else reader, press=True)
+    else:
+        assert isinstance(event, Message)
+        reader, counts = get_reader_id(event), await _counts_as_command(event, data["bot"])
+        wait = limits.count_command(reader, event.chat.id) if counts else None
+    if not wait:
+        return await handler(event, data)
+    notice = limits.build_notice(wait, reader, data["words"])
+    if not isinstance(event, CallbackQuery):
+        raise Refusal(notice)
+    return await event.answer(notice) if notice else None
 
 
-class AskerOnlyMiddleware(BaseMiddleware):
+async def keep_to_asker(handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
     """Middleware of ephemeral messages and presses on them, and of handlers with the flag `to_asker` in groups:
     whatever the handler sends to the group only the asker sees.
     """
-
-    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Call the handler within `send_to_asker`."""
-        assert isinstance(event, Message | CallbackQuery)
-        always = bool(get_flag(data, "to_asker"))
-        with send_to_asker(get_asker_address(event, data["words"].lang, always=always)):
-            return await handler(event, data)
+    assert isinstance(event, Message | CallbackQuery)
+    always = bool(get_flag(data, "to_asker"))
+    with send_to_asker(get_asker_address(event, data["words"].lang, always=always)):
+        return await handler(event, data)
 
 
-class AdminsOnlyMiddleware(BaseMiddleware):
-    """Authorization middleware: handlers with the flag `admins_only` run for admins; everybody else is told so.
+async def admit_admins(handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+    """Middleware: handlers with the flag `admins_only` run for admins; everybody else is told so.
 
     An admin writes under their own name; buttons of admins work in private chats only.
     """
-
-    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Call the handler, unless it is for admins and somebody else wrote or pressed."""
-        if not get_flag(data, "admins_only"):
+    if not get_flag(data, "admins_only"):
+        return await handler(event, data)
+    admins, refusal = data["admins"], data["words"]("admins-only", admins=len(data["admins"]))
+    if isinstance(event, CallbackQuery):
+        private = event.message is not None and event.message.chat.type == "private"
+        if private and event.from_user.id in admins:
             return await handler(event, data)
-        admins, refusal = data["admins"], data["words"]("admins-only", admins=len(data["admins"]))
-        if isinstance(event, CallbackQuery):
-            private = event.message is not None and event.message.chat.type == "private"
-            if private and event.from_user.id in admins:
-                return await handler(event, data)
-            return await event.answer(refusal, show_alert=True)
-        assert isinstance(event, Message)
-        if is_admin(event, admins):
-            return await handler(event, data)
-        raise Refusal(refusal)
+        return await event.answer(refusal, show_alert=True)
+    assert isinstance(event, Message)
+    if is_admin(event, admins):
+        return await handler(event, data)
+    raise Refusal(refusal)
 
 
 async def _counts_as_command(message: Message, bot: Bot) -> bool:

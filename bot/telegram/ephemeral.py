@@ -101,7 +101,7 @@ def identify_message(message: Message, reader: int) -> tuple[int, int | None]:
 
 
 class EphemeralMiddleware(BaseRequestMiddleware):
-    """Middleware that sends to one member what `send_to_asker` says. Register it before `RecheckMiddleware`."""
+    """Middleware that sends to one member what `send_to_asker` says. Register it before `recheck_call`."""
 
     def __init__(self) -> None:
         self._known: bool | None = None  # whether the server knows ephemeral messages

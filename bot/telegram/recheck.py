@@ -1,7 +1,7 @@
 """Access check before sending: a message that shows posts is checked again before every attempt to send it.
 
 A `ShownContent` names what a message shows: posts, channels that it names, channels that it counted over. A `View` is a
-rendered text with its content, made of the same posts. While `recheck_before_sending` is in force, `RecheckMiddleware`
+rendered text with its content, made of the same posts. While `recheck_before_sending` is in force, `recheck_call`
 (a middleware of the Bot API session, inside the one that retries) checks the content before each call, but for the few
 methods that bring no text to anybody: first attempts, retries, parts of a long answer, edits, drafts, alerts. So a
 sender cannot forget a retry, and a new sender needs one `with` statement. What the posts hide as spoilers is hidden.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from aiogram import Bot
-from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
+from aiogram.client.session.middlewares.base import NextRequestMiddlewareType
 from aiogram.methods import Response, TelegramMethod
 from aiogram.methods.base import TelegramType
 from aiogram.types import InlineKeyboardMarkup, InputRichBlock, MessageEntity, RichBlockTableCell
@@ -288,21 +288,17 @@ def _is_for_one(method: TelegramMethod[Any], user_id: int) -> bool:
     return alone or method.__api_method__ == "answerCallbackQuery"
 
 
-class RecheckMiddleware(BaseRequestMiddleware):
-    """Middleware that runs the check before each call that may carry text. Register it after `RetryMiddleware`."""
+async def recheck_call(
+    make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
+) -> Response[TelegramType]:
+    """Middleware: run the check before each call that may carry text, and hide spoilers in it.
 
-    async def __call__(
-        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
-    ) -> Response[TelegramType]:
-        """Run the check, then make the request, in which spoilers are hidden."""
-        check = _CURRENT_CHECK.get()
-        if (
-            check is not None
-            and method.__api_method__ not in METHODS_WITHOUT_TEXT
-            and (spoilers := await check(method))
-        ):
-            method = hide_spoilers(method, spoilers)
-        return await make_request(bot, method)
+    Register it after `RetryMiddleware`.
+    """
+    check = _CURRENT_CHECK.get()
+    if check is not None and method.__api_method__ not in METHODS_WITHOUT_TEXT and (spoilers := await check(method)):
+        method = hide_spoilers(method, spoilers)
+    return await make_request(bot, method)
 
 
 _ENTITIES_BY_TEXT = {"text": "entities", "caption": "caption_entities", "message_text": "entities"}

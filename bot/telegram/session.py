@@ -205,28 +205,24 @@ PROXY_ERROR = "The setting BOT__PROXY cannot be used: write socks5://user:passwo
 log = logging.getLogger(__name__)
 
 
-class NeutralizeLinksMiddleware(BaseRequestMiddleware):
-    """Middleware that sets as code all text that Telegram would link, except this bot's commands.
+async def neutralize_call(
+    make_request: NextRequestMiddlewareType[TelegramType],
+    bot: Bot,
+    method: methods.TelegramMethod[TelegramType],
+) -> methods.Response[TelegramType]:
+    """Middleware: set as code all text that Telegram would link, except this bot's commands.
 
     Views neutralize the names and words of others; this catches what a view overlooks.
     """
-
-    async def __call__(
-        self,
-        make_request: NextRequestMiddlewareType[TelegramType],
-        bot: Bot,
-        method: methods.TelegramMethod[TelegramType],
-    ) -> methods.Response[TelegramType]:
-        """Make the request with the entities that its text needs."""
-        request: Any = method
-        for text, entities in (("text", "entities"), ("caption", "caption_entities")):
-            content = getattr(request, text, None)
-            if content and hasattr(request, entities):
-                known = getattr(request, entities) or []
-                marks = neutralize_entities(content, known)
-                if len(marks) != len(known):
-                    request = request.model_copy(update={entities: marks, "parse_mode": None})
-        return await make_request(bot, request)
+    request: Any = method
+    for text, entities in (("text", "entities"), ("caption", "caption_entities")):
+        content = getattr(request, text, None)
+        if content and hasattr(request, entities):
+            known = getattr(request, entities) or []
+            marks = neutralize_entities(content, known)
+            if len(marks) != len(known):
+                request = request.model_copy(update={entities: marks, "parse_mode": None})
+    return await make_request(bot, request)
 
 
 class SendOnce(methods.SendMessage):

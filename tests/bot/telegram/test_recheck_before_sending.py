@@ -18,11 +18,11 @@ from bot.sandbox.state import Membership, set_chat_member
 from bot.telegram.recheck import (
     METHODS_WITHOUT_TEXT,
     ContentWithdrawn,
-    RecheckMiddleware,
     RecheckUnavailable,
     ShownContent,
     parse_shown_content,
     recheck_before_sending,
+    recheck_call,
     recheck_shown_content,
 )
 from bot.telegram.session import RetryMiddleware
@@ -435,7 +435,7 @@ async def test_every_method_is_checked_but_those_that_carry_nothing(bot, monkeyp
     with recheck_before_sending(ShownContent(counted=frozenset({CREW})), Reader(OTTO, OTTO, private=True), nobody):
         for method in list_methods():
             with suppress(ContentWithdrawn):
-                await RecheckMiddleware()(make_request, bot, method.model_construct())
+                await recheck_call(make_request, bot, method.model_construct())
     assert len(list_methods()) > 150
     assert {method.__api_method__ for method in unchecked} == METHODS_WITHOUT_TEXT
     assert {name for method in unchecked for name in method.model_fields} <= PLAIN_FIELDS

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from aiogram import Bot
@@ -158,33 +157,27 @@ async def send_to_admins(
     return any(await asyncio.gather(*sending))
 
 
-@dataclass(frozen=True, slots=True)
-class AdminNotifier:
-    """Admin notification: calling it sends a notice to the admins; True where at least one was reached."""
+async def notify_admins(notice: outages.AdminNotice, *, bot: Bot, context: AppContext) -> bool:
+    """Send a notice to the admins; True where one was reached; whom it does not reach is logged."""
+    return await send_to_admins(bot, context, partial(_format_notice, notice, context))
 
-    bot: Bot
-    context: AppContext
 
-    async def __call__(self, notice: outages.AdminNotice) -> bool:
-        """Send a notice to every admin; failures (blocked, never wrote to the bot) are logged."""
-        return await send_to_admins(self.bot, self.context, partial(self._format_notice, notice))
-
-    def _format_notice(self, notice: outages.AdminNotice, words: Translator) -> Text:
-        match notice:
-            case outages.GapsFound(gaps):
-                advice = "gaps-fetch" if self.context.history else "gaps-fill"
-                zone = self.context.settings.bot.zone
-                lines = [Text(link_channel_title(one, words), ": ", format_gap(gap, words, zone)) for one, gap in gaps]
-                found = as_list(*cut_lines(lines, _MAX_LINES, words))
-                return as_list(words("gaps-found", count=len(gaps)), found, words.rich(advice), sep="\n\n")
-            case outages.PostsMissing(channel, count):
-                return words.rich("posts-missing", title=link_channel_title(channel, words), count=count)
-            case outages.IndexesRepaired(again, out):
-                return Text(words("mended", again=again, out=out))
-            case outages.ErrorsLogged():
-                head = Bold(words("errors-told", count=sum(times for _, times in notice.lines)))
-                counted = [words("errors-times", line=strip_control_characters(x), times=n) for x, n in notice.lines]
-                shown = (f"• {line}" for line in cut_lines(counted, _MAX_LINES, words))
-                return as_list(head, *shown, "", words("errors-more"))
-            case outages.JobFailing(job, reason):
-                return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
+def _format_notice(notice: outages.AdminNotice, context: AppContext, words: Translator) -> Text:
+    match notice:
+        case outages.GapsFound(gaps):
+            advice = "gaps-fetch" if context.history else "gaps-fill"
+            zone = context.settings.bot.zone
+            lines = [Text(link_channel_title(one, words), ": ", format_gap(gap, words, zone)) for one, gap in gaps]
+            found = as_list(*cut_lines(lines, _MAX_LINES, words))
+            return as_list(words("gaps-found", count=len(gaps)), found, words.rich(advice), sep="\n\n")
+        case outages.PostsMissing(channel, count):
+            return words.rich("posts-missing", title=link_channel_title(channel, words), count=count)
+        case outages.IndexesRepaired(again, out):
+            return Text(words("mended", again=again, out=out))
+        case outages.ErrorsLogged():
+            head = Bold(words("errors-told", count=sum(times for _, times in notice.lines)))
+            counted = [words("errors-times", line=strip_control_characters(x), times=n) for x, n in notice.lines]
+            shown = (f"• {line}" for line in cut_lines(counted, _MAX_LINES, words))
+            return as_list(head, *shown, "", words("errors-more"))
+        case outages.JobFailing(job, reason):
+            return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)

@@ -11,6 +11,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
@@ -22,7 +23,7 @@ from aiogram.utils.token import TokenValidationError, validate_token
 
 from bot import middlewares
 from bot.access import AdminRegistry, MembershipCache
-from bot.admin_notifications import AdminNotifier, notify_of_errors
+from bot.admin_notifications import notify_admins, notify_of_errors
 from bot.app_context import AppContext
 from bot.control import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
@@ -199,7 +200,7 @@ async def run_bot(
         )
         deduplication = middlewares.DeduplicationMiddleware(rag.archive)
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication, inbox))
-        notify = AdminNotifier(bot, context)
+        notify = partial(notify_admins, bot=bot, context=context)
         maintenance = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify)
         jobs = maintenance.jobs(settings.data)
         jobs += [history.build_sweep_job(notify)] if history else []

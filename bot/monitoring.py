@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -67,19 +66,18 @@ async def _serve(settings: MonitoringSettings, monitoring: Monitoring, stack: As
     # A public port may be called by any host name; DNS rebinding only matters where a browser runs.
     app = web.Application(middlewares=[] if settings.public else [refuse_foreign_pages])
     meter = monitoring.meter
-    states = StateCollector(lambda: monitoring.context, meter)
-    readiness = ReadinessCheck(lambda: monitoring.context, meter.wire)
+    states = StateCollector(meter)
 
     async def healthz(request: web.Request) -> web.Response:
         return web.json_response({"alive": True})  # to answer at all proves that the event loop runs
 
     async def readyz(request: web.Request) -> web.Response:
-        checks = await readiness.look()
+        checks = await check_readiness(monitoring.context, meter.wire)
         ready = all(state in {_OK, _OFF} for state in checks.values())
         return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
 
     async def metrics(request: web.Request) -> web.Response:
-        states.latest = await states.read()
+        states.latest = await states.read(monitoring.context)
         body = generate_latest(states) + generate_latest(meter.instruments.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
@@ -98,31 +96,24 @@ _MAX_SILENCE_SECONDS, _MAX_WEBHOOK_SILENCE_SECONDS = 90.0, 200.0
 _CHECK_TIMEOUT_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class ReadinessCheck:
-    """Readiness check of the bot's parts. `context` returns its AppContext, None before it exists."""
-
-    context: Callable[[], AppContext | None]
-    wire: TelegramCallMetrics
-
-    async def look(self) -> dict[str, str]:
-        """Check each part: "ok", "off" (started without it, which is fine too), or what is wrong."""
-        context, silence = self.context(), self.wire.silence
-        most = _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS
-        telegram = "not reached yet" if silence is None else _OK if silence < most else f"silent for {silence:.0f} s"
-        if context is None:
-            return dict.fromkeys(("archive", "words", "vectors"), "starting") | {"telegram": telegram}
-        # without a model vectors are not wanted; if wanted and not opened, there is a shortfall
-        dense, closed = context.rag.dense, any(short.stage == "dense" for short in context.rag.without)
-        archive, vectors = await asyncio.gather(
-            _try_part(index_state.check_writable(context.archive), "cannot be written"),
-            _try_part(dense.vectors.count(), "cannot be searched")
-            if dense
-            else asyncio.sleep(0, "not opened" if closed else _OFF),
-        )
-        jobs = context.indexing.job_log.jobs
-        words = "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else _OK
-        return {"archive": archive, "words": words, "vectors": vectors, "telegram": telegram}
+async def check_readiness(context: AppContext | None, wire: TelegramCallMetrics) -> dict[str, str]:
+    """Check each part: "ok", "off" (started without it, which is fine too), or what is wrong."""
+    silence = wire.silence
+    most = _MAX_WEBHOOK_SILENCE_SECONDS if wire.by_webhook else _MAX_SILENCE_SECONDS
+    telegram = "not reached yet" if silence is None else _OK if silence < most else f"silent for {silence:.0f} s"
+    if context is None:
+        return dict.fromkeys(("archive", "words", "vectors"), "starting") | {"telegram": telegram}
+    # without a model vectors are not wanted; if wanted and not opened, there is a shortfall
+    dense, closed = context.rag.dense, any(short.stage == "dense" for short in context.rag.without)
+    archive, vectors = await asyncio.gather(
+        _try_part(index_state.check_writable(context.archive), "cannot be written"),
+        _try_part(dense.vectors.count(), "cannot be searched")
+        if dense
+        else asyncio.sleep(0, "not opened" if closed else _OFF),
+    )
+    jobs = context.indexing.job_log.jobs
+    words = "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else _OK
+    return {"archive": archive, "words": words, "vectors": vectors, "telegram": telegram}
 
 
 async def _try_part(work: Awaitable[object], otherwise: str) -> str:
@@ -157,10 +148,9 @@ def _make_metric(
 
 
 class StateCollector:
-    """Prometheus collector of a bot's states. `context` returns its AppContext, None before it exists."""
+    """Prometheus collector of a bot's states."""
 
-    def __init__(self, context: Callable[[], AppContext | None], meter: Meter) -> None:
-        self._get_context = context
+    def __init__(self, meter: Meter) -> None:
         self._meter = meter
         self._seq: int | None = None  # of the last counted change
         self._change_counts: dict[tuple[str, str], int] = {}
@@ -172,8 +162,8 @@ class StateCollector:
         """Return the metrics that were read last, as Prometheus' client asks for them."""
         return self.latest
 
-    async def read(self) -> list[Metric]:
-        """Read all metrics; a part that fails is counted as a scrape failure."""
+    async def read(self, context: AppContext | None) -> list[Metric]:
+        """Read all metrics; a part that fails is counted as a scrape failure. The context is None before it exists."""
         began = time.perf_counter()
         await asyncio.sleep(0)
         lag = time.perf_counter() - began
@@ -184,7 +174,7 @@ class StateCollector:
         if (silence := self._meter.wire.silence) is not None:
             description = "Since Telegram last answered for updates, or for the webhook that brings them."
             metrics.append(_make_metric("telegram_silence_seconds", description, silence))
-        if context := self._get_context():
+        if context:
             parts = (self._lags, self._sizes, self._posts, self._line, self._waiting, self._votes, self._disk,
                      self._caches, self._jobs)  # fmt: skip
             for found in await asyncio.gather(*(self._read_part(part, context) for part in parts)):

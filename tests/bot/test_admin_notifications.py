@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ from aiogram.client.telegram import TelegramAPIServer
 from driver import ADMIN, HARBOUR, OTTO, RITA, open_archive
 
 from bot import access, admin_notifications, jobs
-from bot.admin_notifications import AdminNotifier, notify_of_errors
+from bot.admin_notifications import notify_admins, notify_of_errors
 from bot.settings import BotSettings, Settings
 from bot.telegram.session import TelegramSession
 from ingest.outages import GapsFound, IndexesRepaired, JobFailing
@@ -33,7 +34,7 @@ async def told(sandbox, home):
         async with Bot(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
             settings = Settings(bot=BotSettings(timezone="Europe/Moscow"))
             context = SimpleNamespace(archive=archive, settings=settings, admins=(ADMIN, OTTO), history=None)
-            yield AdminNotifier(bot, context)
+            yield partial(notify_admins, bot=bot, context=context)
 
 
 async def said(sandbox, chat=ADMIN):
@@ -57,7 +58,7 @@ async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox, t
 async def test_an_admin_is_told_in_the_language_of_their_questions(sandbox, told, home):
     row = {"bot_id": 42, "update_id": 1, "chat_id": ADMIN, "message_id": 1, "thread": None}
     row |= {"user_id": ADMIN, "text": "когда?", "lang": "ru", "asked_at": DAY, "private": True}
-    await questions.queue_question(told.context.archive, questions.QuestionRow(**row))
+    await questions.queue_question(told.keywords["context"].archive, questions.QuestionRow(**row))
     await told(JobFailing("backup", "There is no room for a backup."))
     assert "резервная копия. There is no room for a backup." in await said(sandbox)
     assert "backup. There is no room for a backup." in await said(sandbox, OTTO)

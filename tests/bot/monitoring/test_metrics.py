@@ -19,7 +19,7 @@ from metrics_client import fetch_metrics, fetch_text, get_value, wait_for
 from bot.app import run_bot
 from bot.jobs import JobLog
 from bot.metrics import Meter
-from bot.monitoring import ReadinessCheck, StateCollector
+from bot.monitoring import StateCollector, check_readiness
 from bot.settings import Settings
 from bot.views.keyboards import DEEP_MODE
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, SettingsWrong
@@ -278,7 +278,7 @@ async def test_a_port_that_cannot_be_opened_is_said_in_one_sentence(sandbox, hom
 ])  # fmt: skip
 async def test_telegram_may_be_silent_for_longer_where_it_brings_updates(by_webhook, silence, said):
     wire = SimpleNamespace(by_webhook=by_webhook, silence=silence)
-    checks = await ReadinessCheck(lambda: None, wire).look()
+    checks = await check_readiness(None, wire)
     assert checks["telegram"] == said
 
 
@@ -306,7 +306,7 @@ async def test_the_lag_and_the_size_of_the_vectors_are_told(library, store):
     await store.upsert(
         [VectorPoint(place, datetime(2025, 3, 3, tzinfo=UTC), "en", "hash", np.array([1, 0], np.float32))]
     )
-    read = await StateCollector(lambda: desk, meter).read()
+    read = await StateCollector(meter).read(desk)
     assert told(read, "citegram_index_lag_changes") == {"words": 0, "copies": 10, "vectors": 10}
     assert told(read, "citegram_index_passages")["vectors"] == 1
 
@@ -317,13 +317,13 @@ async def test_vectors_that_do_not_answer_are_no_reason_to_tell_nothing(library,
 
     desk, meter = desk_of(library, store), Meter()
     monkeypatch.setattr(type(store), "count", gone)
-    read = await StateCollector(lambda: desk, meter).read()
+    read = await StateCollector(meter).read(desk)
     assert meter.instruments.registry.get_sample_value("citegram_scrape_failures_total", {"part": "sizes"}) == 1
     assert told(read, "citegram_index_lag_changes")["vectors"] == 10
     assert told(read, "citegram_index_passages") == {}
-    said = await ReadinessCheck(lambda: desk, meter.wire).look()
+    said = await check_readiness(desk, meter.wire)
     assert said["vectors"] == "cannot be searched"
     assert said["archive"] == said["words"] == "ok"
     wanted = replace(library.rag, without=(Shortfall("dense", "There is no model."),))
     desk.rag = wanted
-    assert (await ReadinessCheck(lambda: desk, meter.wire).look())["vectors"] == "not opened"
+    assert (await check_readiness(desk, meter.wire))["vectors"] == "not opened"

@@ -509,6 +509,8 @@ async def test_a_rich_answer_to_one_is_verified_by_a_reply(sandbox, live, say, h
 async def test_what_is_withdrawn_leaves_the_group_also_after_a_restart(sandbox, live, home, model, monkeypatch):
     monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.1)
     monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("bot.worker.delivery._LONGEST_SENDING_SECONDS", 0.5)
+    monkeypatch.setattr("bot.telegram.session._CHAT_PAUSE", (0.05, 0.1))
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (1, 0.01))
     model.before = 3.0
     async with live():

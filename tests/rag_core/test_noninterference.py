@@ -486,17 +486,23 @@ IN_GROUP = {"ask": "/ask@citegram_bot {}", "search": "/search@citegram_bot {}", 
             "inline": "@citegram_bot {}"}  # fmt: skip
 
 
-async def shown_in_group(folder, asked):
-    """What a member of a group sees of it while others ask who may read closed channels, and what these see alone."""
+async def start_sandbox():
+    """A Telegram with all channels, of which the insider reads one that is closed."""
     sandbox = DrivenSandbox()
-    world = sandbox.world
     for person in (OUTSIDER, INSIDER, OWNER):
-        world.add_person(person, f"Person {person}", lang="en")
+        sandbox.world.add_person(person, f"Person {person}", lang="en")
     for channel in CHANNELS:
         members = [OWNER, INSIDER] if channel.chat_id == LEDGER else [OWNER]
-        world.add_channel(channel.chat_id, channel.title, channel.username, members=members)
-    world.add_group(GROUP, "Neighbours", members=[OWNER, INSIDER, OUTSIDER], bot="administrator")
+        sandbox.world.add_channel(channel.chat_id, channel.title, channel.username, members=members)
     await sandbox.start()
+    return sandbox
+
+
+async def shown_in_group(folder, asked):
+    """What a member of a group sees of it while others ask who may read closed channels, and what these see alone."""
+    sandbox = await start_sandbox()
+    world = sandbox.world
+    world.add_group(GROUP, "Neighbours", members=[OWNER, INSIDER, OUTSIDER], bot="administrator")
     given = {"token": sandbox.token, "api": sandbox.url, "admins": [OWNER], "reader_limit": 9999, "chat_limit": 9999}
     settings = {"bot": given, "data": {"dir": folder}, "models": {"embedder": "none"}}
     try:
@@ -555,13 +561,7 @@ TOOLS = {"ask": ("ask", "question"), "search": ("search", "query"), "verify": ("
 
 async def shown_to_programs(folder, asked):
     """What two programs are told that ask in turn, of an outsider and of a member of a closed channel."""
-    sandbox = DrivenSandbox()
-    for person in (OUTSIDER, INSIDER, OWNER):
-        sandbox.world.add_person(person, f"Person {person}", lang="en")
-    for channel in CHANNELS:
-        members = [OWNER, INSIDER] if channel.chat_id == LEDGER else [OWNER]
-        sandbox.world.add_channel(channel.chat_id, channel.title, channel.username, members=members)
-    await sandbox.start()
+    sandbox = await start_sandbox()
     address, told = find_free_address(), {}
     given = {"token": sandbox.token, "api": sandbox.url, "admins": [OWNER], "reader_limit": 9999}
     settings = {"bot": given, "data": {"dir": folder}, "models": {"embedder": "none"}, "mcp": {"listen": address}}

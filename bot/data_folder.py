@@ -101,7 +101,7 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
         try:
             lock = open_lock_file(folder / _LOCK_FILE)
         except LockHeld as exc:
-            raise FolderLocked(folder, exc.holder) from None
+            raise FolderLocked(folder, str(exc)) from None
     with lock:
         yield
 

@@ -105,8 +105,8 @@ class MessageKind:
     """Kind of attachment: `name` is the Bot API's field.
 
     `marks` are the exported fields that show it (or values of `media_type`), `exported` the exported field of each of
-    the Bot API's; a dot leads into an object. `format_text` makes the text, None where there is no word in it. Only
-    files whose names people give are `named`: for others Telegram Desktop makes one up.
+    the Bot API's, in the field of the first mark where they are `inside` it. `format_text` makes the text, None where
+    there is no word in it. Only files whose names people give are `named`: for others Telegram Desktop makes one up.
     """
 
     name: str
@@ -114,10 +114,7 @@ class MessageKind:
     exported: Mapping[str, str] = field(default_factory=dict)
     format_text: Callable[[Fields], str] | None = None
     named: bool = False
-
-
-def _inside(parent: str, names: Mapping[str, str]) -> dict[str, str]:
-    return {name: f"{parent}.{exported}" for name, exported in names.items()}
+    inside: bool = False
 
 
 # Order matters: an animation also carries a `document`, a venue also a `location`.
@@ -132,17 +129,16 @@ MESSAGE_KINDS = (
     MessageKind("video_note", ("video_message",)),
     MessageKind("live_photo"),
     MessageKind("photo", ("photo",)),
-    MessageKind("poll", ("poll",), _inside("poll", {"question": "question", "options": "answers"}), _format_list),
-    MessageKind(
-        "checklist", ("todo_list",), _inside("todo_list", {"title": "title", "tasks": "answers"}), _format_list
-    ),
+    MessageKind("poll", ("poll",), {"question": "question", "options": "answers"}, _format_list, inside=True),
+    MessageKind("checklist", ("todo_list",), {"title": "title", "tasks": "answers"}, _format_list, inside=True),
     MessageKind("venue", ("place_name",), {"title": "place_name", "address": "address"}, _format_texts),
     MessageKind("location", ("location_information",)),
     MessageKind(
         "contact",
         ("contact_information",),
-        _inside("contact_information", {key: key for key in ("first_name", "last_name", "phone_number")}),
+        {key: key for key in ("first_name", "last_name", "phone_number")},
         _format_contact,
+        inside=True,
     ),
     MessageKind("game", ("game_title", "game_description")),
     MessageKind("dice"),
@@ -164,13 +160,8 @@ def find_exported_kind(message: Fields) -> MessageKind | None:
 
 def convert_exported_attachment(message: Fields, kind: MessageKind) -> Fields:
     """Convert the attachment of an exported message to the Bot API's form."""
-    found = {}
-    for name, path in kind.exported.items():
-        parent, _, key = path.rpartition(".")
-        holder = message.get(parent) if parent else message
-        if (value := parse_object(holder).get(key)) is not None:
-            found[name] = value
-    return found
+    holder = parse_object(message.get(kind.marks[0])) if kind.inside else message
+    return {name: holder[key] for name, key in kind.exported.items() if holder.get(key) is not None}
 
 
 # What else a live message holds: about the message itself, and what service messages tell. Whatever is in neither row

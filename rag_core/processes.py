@@ -83,7 +83,9 @@ class WorkerProcess:
     """Worker process for asyncio; see `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: IO[bytes] | None) -> None:
+        assert process.stdin and process.stdout
         self._process, self._log, self.pid = process, log, process.pid
+        self._requests, self._replies = process.stdin, process.stdout
 
     @classmethod
     async def start(cls, *arguments: str, log: IO[bytes] | None = None) -> WorkerProcess:
@@ -108,17 +110,15 @@ class WorkerProcess:
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; to a worker that has ended nothing is sent, and `receive` reports its end."""
-        assert self._process.stdin is not None
-        if not self._process.stdin.is_closing():
-            self._process.stdin.write(_encode_message(message))
+        if not self._requests.is_closing():
+            self._requests.write(_encode_message(message))
 
     async def receive(self) -> Message:
         """Wait for a message. A worker that sends anything else is killed. Raises WorkerExited."""
         import asyncio
 
-        assert self._process.stdout is not None
         try:
-            if line := await self._process.stdout.readline():
+            if line := await self._replies.readline():
                 return dict(json.loads(line))
         except ValueError:
             self.kill()
@@ -127,11 +127,7 @@ class WorkerProcess:
                 code = await self._process.wait()
         except TimeoutError:
             raise WorkerExited(None, "") from None
-        raise WorkerExited(code, next(reversed(self.log_lines()), _NO_WORDS))
-
-    def log_lines(self) -> list[str]:
-        """Last lines of the log, without empty ones, at most 4 kB."""
-        return _read_log_lines(self._log)
+        raise WorkerExited(code, next(reversed(read_log_lines(self._log)), _NO_WORDS))
 
     def kill(self) -> None:
         """Kill the process and those that it started."""
@@ -143,8 +139,7 @@ class WorkerProcess:
         """Close the input and wait for the end of the process; after `grace` seconds kill it. Twice is no error."""
         import asyncio
 
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._requests.close()
         try:
             async with asyncio.timeout(grace):
                 await self._process.wait()
@@ -170,20 +165,19 @@ class BlockingWorkerProcess:
             pass_fds=pass_fds,
             start_new_session=True,
         )
-        self.pid = self._process.pid
+        assert self._process.stdin and self._process.stdout
+        self._requests, self._replies, self.pid = self._process.stdin, self._process.stdout, self._process.pid
 
     def request(self, message: Mapping[str, Any], raw: bytes, timeout: float) -> tuple[Message, bytes]:
         """Send a request and wait for its reply. A worker that is silent for `timeout` seconds is killed.
 
         Raises WorkerExited.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with suppress(OSError, ValueError):
-            write_message(self._process.stdin, message, raw)
-            if not wait([self._process.stdout.fileno()], timeout):
+            write_message(self._requests, message, raw)
+            if not wait([self._replies.fileno()], timeout):
                 self._process.kill()
-            elif reply := read_message(self._process.stdout):
+            elif reply := read_message(self._replies):
                 return reply
         code = self.stop(timeout)
         raise WorkerExited(code, self._last_words)
@@ -193,23 +187,22 @@ class BlockingWorkerProcess:
 
         Twice is no error.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with suppress(OSError):  # the process may have ended already
-            self._process.stdin.close()
+            self._requests.close()
         try:
             self._process.wait(grace)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stdout.close()
+        self._replies.close()
         if not self._log.closed:
-            self._last_words = next(reversed(_read_log_lines(self._log)), self._last_words)
+            self._last_words = next(reversed(read_log_lines(self._log)), self._last_words)
             self._log.close()
         return self._process.returncode
 
 
-def _read_log_lines(log: IO[bytes] | None) -> list[str]:
+def read_log_lines(log: IO[bytes] | None) -> list[str]:
+    """Read the last lines of a worker's log, without empty ones, at most 4 kB."""
     if log is None or log.closed:
         return []
     start = max(0, os.fstat(log.fileno()).st_size - _LOG_TAIL_BYTES)

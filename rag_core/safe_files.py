@@ -19,11 +19,7 @@ _MAX_ID_LENGTH = 40  # characters of a process's id
 
 
 class LockHeld(Exception):
-    """Error: another process, whose id is `holder`, holds a lock."""
-
-    def __init__(self, holder: str) -> None:
-        super().__init__(holder)
-        self.holder = holder
+    """Error: another process holds a lock; its text is the id of that process."""
 
 
 def try_lock(file: int | IO[Any]) -> bool:

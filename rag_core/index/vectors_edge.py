@@ -90,7 +90,7 @@ class StoreFolder:
         try:
             self.lock = open_lock_file(folder / "lock")
         except LockHeld as exc:
-            raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=exc.holder, folder=folder)) from None
+            raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=exc, folder=folder)) from None
 
     @contextmanager
     def engine_lock(self) -> Iterator[int]:

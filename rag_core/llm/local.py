@@ -35,7 +35,7 @@ from rag_core.llm.protocol import (
 )
 from rag_core.llm.rates import LocalSpeed, load_speed, save_speed
 from rag_core.llm.turns import FairScheduler
-from rag_core.processes import Message, WorkerExited, WorkerProcess, format_install_command
+from rag_core.processes import Message, WorkerExited, WorkerProcess, format_install_command, read_log_lines
 from rag_core.settings import LlmSettings
 
 _GGUF_MAGIC = b"GGUF"
@@ -179,7 +179,7 @@ class LlmWorkerProcess:
             child.context, child.name = ready["context"], ready["name"]
             return child
         # of several errors the first has caused the others
-        said = next(iter(worker.log_lines()), ready["said"])
+        said = next(iter(read_log_lines(log)), ready["said"])
         await child.stop()
         raise ModelUnavailable(_explain_load_failure(path, ready["refused"], said))
 

@@ -64,10 +64,8 @@ class ServerDialect(StrEnum):
     VLLM = "vLLM"
     OTHER = "OpenAI"
 
-    @property
-    def gbnf(self) -> bool:
-        """Whether the server is llama.cpp, which obeys GBNF strictly."""
-        return self in (ServerDialect.LLAMA_SERVER, ServerDialect.LLAMA_PYTHON)
+
+_LLAMA_DIALECTS = (ServerDialect.LLAMA_SERVER, ServerDialect.LLAMA_PYTHON)  # llama.cpp obeys GBNF strictly
 
 
 def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decoding: DecodingParams) -> dict[str, Any]:
@@ -97,7 +95,7 @@ def build_reply_constraint(
     dialect: ServerDialect, grammar: str | None, schema: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Build the fields that constrain the reply to a grammar, or to a schema where grammars are not supported."""
-    if grammar and dialect.gbnf:
+    if grammar and dialect in _LLAMA_DIALECTS:
         return {"grammar": grammar}
     if schema:
         wanted = {"name": "reply", "schema": dict(schema), "strict": True}
@@ -316,15 +314,9 @@ class RemoteSession:
 
     def __init__(self, server: LlmServer, met: ServerInfo) -> None:
         self._server, self._met = server, met
-        self._running: set[AsyncGenerator[dict[str, Any], None]] = set()
-        self._left = False
+        self.running: set[AsyncGenerator[dict[str, Any], None]] = set()  # streams, which the end of the turn closes
+        self.left = False
         self.dripped = False  # a reply was given up that came too slowly to be of use to anybody
-
-    async def leave(self) -> None:
-        """End the turn: close streams that still run."""
-        self._left = True
-        for messages in list(self._running):
-            await messages.aclose()
 
     async def stream(
         self,
@@ -335,13 +327,13 @@ class RemoteSession:
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
         """Stream pieces of text, and `Generation` last. Reasoning in a separate field is ignored."""
-        assert not self._left, "the turn is over"
+        assert not self.left, "the turn is over"
         how = {"stream": True, "stream_options": {"include_usage": True}}
         wanted = {**build_request_body(self._met.dialect, self._met.model, prompt, decoding), **how}
         now = asyncio.get_running_loop().time
         began, first, finish, pieces, counts = now(), 0.0, "", list[str](), dict[str, Any]()
         messages = self._server.stream(_CHAT_PATH, wanted | build_reply_constraint(self._met.dialect, grammar, schema))
-        self._running.add(messages)
+        self.running.add(messages)
         try:
             async with aclosing(messages):
                 async for message in messages:
@@ -356,7 +348,7 @@ class RemoteSession:
         except (AttributeError, TypeError):
             raise self._server.make_protocol_error() from None
         finally:
-            self._running.discard(messages)
+            self.running.discard(messages)
             took = now() - began
             # pieces came so slowly that no reply would end in time
             self.dripped |= not finish and took > _DRIP_AFTER_S and 0 < len(pieces) < _MIN_PIECES_PER_S * took
@@ -374,7 +366,7 @@ class RemoteSession:
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds from the first token's top logprobs. Raises GenerationFailed, also for a server that gives none."""
-        assert not self._left, "the turn is over"
+        assert not self.left, "the turn is over"
         one = build_request_body(self._met.dialect, self._met.model, prompt, DecodingParams(1, temperature=0.0))
         wanted = one | {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
         reply = await self._server.ask(_CHAT_PATH, wanted, generates=True)
@@ -384,7 +376,7 @@ class RemoteSession:
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text by the server; where it cannot, estimate a third of the characters."""
-        assert not self._left, "the turn is over"
+        assert not self.left, "the turn is over"
         try:
             return list(await asyncio.gather(*(_count_server_tokens(self._server, self._met, text) for text in texts)))
         except ServerRefused:
@@ -466,7 +458,7 @@ class RemoteModel:
     @property
     def grammars(self) -> bool:
         """Whether the server is known to be llama.cpp's; replies of others must be validated."""
-        return self._met is not None and self._met.dialect.gbnf
+        return self._met is not None and self._met.dialect in _LLAMA_DIALECTS
 
     @property
     def waiting(self) -> int:
@@ -485,7 +477,9 @@ class RemoteModel:
                     self._met = None
                 raise
             finally:
-                await session.leave()
+                session.left = True
+                for messages in list(session.running):
+                    await messages.aclose()
                 if session.dripped:
                     self.breaker.leave_alone()
 

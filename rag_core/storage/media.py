@@ -19,7 +19,7 @@ from rag_core.storage.post_rows import (
     SAVE_VERSION_SQL,
     decode_media_text,
     decode_post,
-    encode_media_text,
+    encode_json,
     encode_version,
     get_unix_time,
     join_media_text,
@@ -150,7 +150,7 @@ async def save_media_text(archive: Archive, waiting: WaitingFile, digest: bytes,
         rows = await connection.execute_fetchall(which, (file.id, *waiting.key))
         keys = [PostKey(*row) for row in rows]
         if texts:
-            await assign_sequence_numbers(connection, keys, media_text=encode_media_text(texts))
+            await assign_sequence_numbers(connection, keys, media_text=encode_json(list(texts)))
         await connection.executemany(
             "UPDATE media SET state = 'read', problem = '', digest = ? WHERE chat_id = ? AND message_id = ?",
             [(digest, *key) for key in keys],

@@ -114,7 +114,7 @@ def encode_entities(entities: tuple[Entity, ...]) -> str:
     """Encode entities as `[[type, offset, length], [type, offset, length, url], ...]`."""
     if not entities:
         return "[]"
-    return _encode_json([(e.type, e.offset, e.length, *((e.url,) if e.url else ())) for e in entities])
+    return encode_json([(e.type, e.offset, e.length, *((e.url,) if e.url else ())) for e in entities])
 
 
 def encode_post(post: Post) -> tuple[object, ...]:
@@ -129,9 +129,9 @@ def encode_post(post: Post) -> tuple[object, ...]:
         post.text,
         post.author,
         encode_entities(post.entities),
-        _encode_json(post.links) if post.links else "[]",
+        encode_json(post.links) if post.links else "[]",
         *((media.kind, media.file_name, media.mime) if media else (None, None, None)),
-        origin and _encode_json([origin.name, origin.chat_id, origin.message_id, sent]),
+        origin and encode_json([origin.name, origin.chat_id, origin.message_id, sent]),
         post.reply_to,
         post.album,
         post.guarded,
@@ -171,17 +171,13 @@ def decode_post(row: sqlite3.Row) -> Post:
     )
 
 
-def encode_media_text(texts: Iterable[MediaText]) -> str:
-    """Encode texts as `[[kind, text, place], ...]`."""
-    return _encode_json(list(texts))
-
-
 def decode_media_text(read: str | None) -> Iterator[MediaText]:
-    """Decode the texts of a file; None has none."""
+    """Decode the texts of a file, `[[kind, text, place], ...]`; None has none."""
     return (MediaText(*values) for values in json.loads(read)) if read else iter(())
 
 
-def _encode_json(value: object) -> str:
+def encode_json(value: object) -> str:
+    """Encode a value as compact JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -337,14 +333,6 @@ class PostMerger:
         state.older.add(hash_post_text(post.text))
         state.post = replace(state.post, version=state.post.version + 1)
         state.needs_write = True
-
-    def list_newest(self, arrivals: Iterable[tuple[Post, int]]) -> list[Post]:
-        """Of the arrivals those that are the newest version of their post."""
-        return [
-            post
-            for post, update_id in arrivals
-            if self.states[post.key].order == (to_unix_seconds(post.stamp), update_id)
-        ]
 
     def rows(self, seq: int) -> tuple[int, list[tuple[object, ...]]]:
         """Last sequence number, counting on from `seq`, and rows: `POST_COLUMNS`, seq, stamp, update id, text hash."""

@@ -37,6 +37,7 @@ from rag_core.storage.post_rows import (
     get_unix_time,
     hash_post_text,
     join_media_text,
+    to_unix_seconds,
 )
 from rag_core.storage.visible_posts import (
     SHOWN_COLUMN,
@@ -187,7 +188,9 @@ async def save_arrivals_in_transaction(
     await connection.executemany(_UPSERT_POST, [(*row, source) for row in rows])
     await connection.executemany(SAVE_VERSION_SQL, merger.versions)
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
-    await queue_files(connection, merger.list_newest(arrivals), source)
+    orders = ((post, (to_unix_seconds(post.stamp), update_id)) for post, update_id in arrivals)
+    newest = [post for post, order in orders if merger.states[post.key].order == order]
+    await queue_files(connection, newest, source)
     return tally
 
 

@@ -74,7 +74,7 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
     if type(message).__name__ != "Message" or name in _UNREADABLE_MEDIA:
         return None
     rich: JsonObject = {}
-    if blocks := getattr(message, "rich_message", None):
+    if blocks := message.rich_message:
         named = (one for file in blocks.documents for one in getattr(file, "attributes", ()))
         rich = {"blocks": [block.to_dict() for block in blocks.blocks]}
         rich["files"] = [one.to_dict() for one in named if hasattr(one, "file_name")]
@@ -138,9 +138,8 @@ def get_peer_id(peer: Any) -> int:
 
 
 def _convert_button(button: Any) -> JsonObject:
-    kind = getattr(button, "type", button)  # in older layers the button itself has the address
-    copied = {"text": getattr(kind, "copy_text", None)}
-    return {"text": button.text, "url": getattr(kind, "url", None), "copy_text": copied}
+    copied = {"text": getattr(button.type, "copy_text", None)}
+    return {"text": button.text, "url": getattr(button.type, "url", None), "copy_text": copied}
 
 
 def _join_names(peer: Any) -> str:

@@ -135,10 +135,18 @@ async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: Bina
         count = partial(index_state.count_changed_posts, archive, only)
         done, cursor, total = 0, 0, await count(0, await posts.get_last_seq(archive))
 
-        async def report(renew: Sequence[PostKey] = ()) -> None:
-            await asyncio.to_thread(_report_progress, requests, replies, done, max(done, total), renew)
+        def report_progress(renew: Sequence[PostKey] = ()) -> None:
+            """Report the progress and the posts to embed again to the parent, and wait for its reply."""
+            for at in range(0, max(1, len(renew)), _MAX_KEYS_PER_LINE):
+                keys = renew[at : at + _MAX_KEYS_PER_LINE]
+                try:
+                    write_message(replies, {"done": done, "total": max(done, total), "renew": keys})
+                except BrokenPipeError:
+                    raise _ParentGone from None
+                if read_message(requests) is None:
+                    raise _ParentGone
 
-        await report()
+        await asyncio.to_thread(report_progress)
         while (batch := await read_changes(archive, cursor)).changes:
             ready = {
                 change.key: batch.passages(change) for change in batch.changes if only in (None, change.key.chat_id)
@@ -148,26 +156,15 @@ async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: Bina
             if only is None:  # for one channel the watermark of the others stays
                 lexical.watermark = cursor
             done += await count(before, cursor)
-            await report(inventory.find_differing(ready, args.model) if inventory else ())
+            await asyncio.to_thread(report_progress, inventory.find_differing(ready, args.model) if inventory else ())
         if inventory:
-            await report(inventory.find_surplus(lexical))
+            await asyncio.to_thread(report_progress, inventory.find_surplus(lexical))
         lexical.save(folder, format_rebuild_identity(archive, args.rebuild))
         write_message(replies, {"finished": True})
     except RagError as exc:
         write_message(replies, {"failed": exc.dump()})
     finally:
         await archive.close()
-
-
-def _report_progress(requests: BinaryIO, replies: BinaryIO, done: int, total: int, renew: Sequence[PostKey]) -> None:
-    """Report the progress and the posts to embed again to the parent, and wait for its reply."""
-    for at in range(0, max(1, len(renew)), _MAX_KEYS_PER_LINE):
-        try:
-            write_message(replies, {"done": done, "total": total, "renew": renew[at : at + _MAX_KEYS_PER_LINE]})
-        except BrokenPipeError:
-            raise _ParentGone from None
-        if read_message(requests) is None:
-            raise _ParentGone
 
 
 _SAVE_SECONDS = 5.0  # embedded again after a kill, unless the store has it

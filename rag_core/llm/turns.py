@@ -67,16 +67,14 @@ class FairScheduler:
                 self._waiting.remove(waiter)
                 self._grant_turns()
             elif waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
-                self._leave()  # the turn was granted, and is not used
+                self._busy -= 1  # the turn was granted, and is not used
+                self._grant_turns()
             raise
         try:
             yield
         finally:
-            self._leave()
-
-    def _leave(self) -> None:
-        self._busy -= 1
-        self._grant_turns()
+            self._busy -= 1
+            self._grant_turns()
 
     def _grant_turns(self) -> None:
         while self._busy < self._seats and self._waiting:

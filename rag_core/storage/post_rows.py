@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -69,19 +69,22 @@ def from_unix_seconds(value: int) -> datetime:
 
 T = TypeVar("T")
 
+_Codec = tuple[Callable[[Any], object], Callable[[Any], object]]
+_AS_IT_IS: _Codec = (lambda held: held, lambda held: held)
 # By the annotation of a field: how its column is written, and how it is read.
-_COLUMN_CODECS: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
+_COLUMN_CODECS: dict[str, _Codec] = {
     "bool": (int, bool),
     "datetime": (to_unix_seconds, from_unix_seconds),
     "frozenset[int]": (lambda ids: json.dumps(sorted(ids)), lambda text: frozenset(json.loads(text))),
 }
+_COLUMN_CODECS |= {f"{kind} | None": codec for kind, codec in _COLUMN_CODECS.items()}
 
 
 def encode_row(value: object) -> dict[str, object]:
     """Encode a dataclass whose fields are columns: times as Unix seconds, sets of ids as JSON text."""
     row = {}
     for column in fields(value):  # type: ignore[arg-type]
-        held, (write, _) = getattr(value, column.name), _get_codec(column)
+        held, (write, _) = getattr(value, column.name), _COLUMN_CODECS.get(str(column.type), _AS_IT_IS)
         row[column.name] = None if held is None else write(held)
     return row
 
@@ -90,13 +93,9 @@ def decode_row(kind: type[T], row: sqlite3.Row, **given: object) -> T:
     """Decode a row into a dataclass whose fields are columns, except those that are `given`."""
     for column in fields(kind):  # type: ignore[arg-type]
         if column.name not in given:
-            held, (_, read) = row[column.name], _get_codec(column)
+            held, (_, read) = row[column.name], _COLUMN_CODECS.get(str(column.type), _AS_IT_IS)
             given[column.name] = None if held is None else read(held)
     return kind(**given)
-
-
-def _get_codec(column: Field[Any]) -> tuple[Callable[[Any], object], Callable[[Any], object]]:
-    return _COLUMN_CODECS.get(str(column.type).removesuffix(" | None"), (lambda held: held, lambda held: held))
 
 
 def hash_post_text(text: str) -> bytes:

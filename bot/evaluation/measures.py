@@ -338,30 +338,21 @@ def compute_auc(scores: Sequence[float], right: Sequence[bool] | np.ndarray) -> 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One question and the plan made for it. `reply` is None if the model did not answer in time."""
+    """One question and the plan made for it. `reply` is None if the model did not answer in time.
+
+    The reply `ended` by itself, within its max_tokens; it is `valid` if it is strict JSON too, a plan, and keeps enough
+    queries after the rules; `usable` if at least one query of the model is complete.
+    """
 
     lang: str
     reply: Generation | None
+    ended: bool
+    valid: bool
+    usable: bool
     calls: int
     queries: int
     shortfalls: int
     took_ms: float
-
-    @property
-    def ended(self) -> bool:
-        """Whether the reply ended by itself, within its max_tokens."""
-        return self.reply is not None and self.reply.finish is FinishReason.STOP
-
-    @property
-    def valid(self) -> bool:
-        """Whether the reply is complete, strict JSON, a plan, and keeps enough queries after the rules."""
-        plan = llm_planner.parse_strictly(self.reply.text) if self.reply and self.ended else None
-        return plan is not None and self.queries >= MIN_QUERIES
-
-    @property
-    def usable(self) -> bool:
-        """Whether at least one query of the model is complete."""
-        return self.reply is not None and bool(llm_planner.parse_proposal(self.reply.text).queries)
 
 
 class ReplyRecorder:
@@ -412,9 +403,15 @@ async def measure_plan(
     run, model, started = Run(budgets, "plans"), ReplyRecorder(planner), time.perf_counter()
     plan = await llm_planner.plan_by_model(question, by_rules, around, cast(LanguageModel, model), run)
     took, replies = (time.perf_counter() - started) * 1000, model.replies
+    reply = replies[0] if replies else None
+    ended = reply is not None and reply.finish is FinishReason.STOP
+    strict = llm_planner.parse_strictly(reply.text) if reply and ended else None
     return PlanRow(
         lang=question.lang,
-        reply=replies[0] if replies else None,
+        reply=reply,
+        ended=ended,
+        valid=strict is not None and len(plan.queries) >= MIN_QUERIES,
+        usable=reply is not None and bool(llm_planner.parse_proposal(reply.text).queries),
         calls=len(replies),
         queries=len(plan.queries),
         shortfalls=len(run.shortfalls),

@@ -18,6 +18,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadR
 from aiogram.types import Chat, ChatMemberRestricted, ChatMemberUpdated, Message, ResultChatMemberUnion
 
 from bot.i18n import Translator
+from bot.jobs import spawn
 from bot.settings import is_person
 from rag_core.llm.turns import FairScheduler
 from rag_core.storage import Archive, channels, readers
@@ -226,9 +227,7 @@ class MembershipCache:
             finally:
                 answer.cancel()
 
-        task = asyncio.create_task(ask_in_turn())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = spawn(self._tasks, ask_in_turn())
 
         def end(_: object) -> None:
             if self._asking.get(pair) is answer:

@@ -1,7 +1,4 @@
-"""Application context: settings, archive, engine and workers, passed to every handler as `context`.
-
-Handlers never answer questions or commit posts themselves: they wake the worker that does.
-"""
+"""Application context: settings, archive, engine and workers, passed to every handler as `context`."""
 
 from dataclasses import dataclass
 from datetime import tzinfo

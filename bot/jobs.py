@@ -107,6 +107,14 @@ class JobLog:
         self._unwritten.add(job.name)
 
 
+def spawn(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Start a task, and hold it in a set until it has ended: the event loop holds none."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
+
+
 @asynccontextmanager
 async def run_in_background(
     *chores: Coroutine[Any, Any, None], failed: str = "a background task of the bot ended"
@@ -331,12 +339,6 @@ class HistoryService:
             for task in self.tasks:
                 task.cancel()
             await asyncio.gather(*self.tasks, return_exceptions=True)
-
-    def spawn(self, showing: Coroutine[Any, Any, None]) -> None:
-        """Run a task that shows progress; it ends with the bot."""
-        task = asyncio.create_task(showing)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
 
     async def confirm_posts(self, keys: Iterable[PostKey]) -> bool:
         """Look at posts that an answer is about to cite; True where one of them changed or is gone."""

@@ -14,7 +14,7 @@ from rag_core.storage.media import count_media, is_media_paused
 from rag_core.types import DOCUMENT, PICTURE, VOICE
 
 # Seconds for a file and for a second of a recording, on one of two cores beside the bot (deploy/EVALUATION.md).
-_SECONDS_PER_FILE = {PICTURE: 1.0, DOCUMENT: 1.0, VOICE: 1.0}
+_SECONDS_PER_FILE = 1.0
 _SECONDS_PER_VOICE_SECOND = 0.15
 _USUAL_VOICE_SECONDS = 30  # where the length is not known
 KINDS = (PICTURE, VOICE, DOCUMENT)
@@ -37,7 +37,7 @@ async def load_media_status(archive: Archive) -> dict[str, MediaStatus]:
         one = status.setdefault(count.kind, MediaStatus())
         if count.state == "waiting":
             one.waiting += count.files
-            one.seconds += _SECONDS_PER_FILE[count.kind] * count.files
+            one.seconds += _SECONDS_PER_FILE * count.files
             if count.kind == VOICE:
                 one.seconds += _SECONDS_PER_VOICE_SECOND * (count.seconds or _USUAL_VOICE_SECONDS * count.files)
         elif count.state == "read":

@@ -20,6 +20,7 @@ from aiogram.types.update import UpdateTypeLookupError
 from bot.access import Refusal, get_reader_id, is_admin, is_group_admin
 from bot.app_context import AppContext
 from bot.i18n import choose_interface_language, get_translator
+from bot.jobs import spawn
 from bot.telegram.ephemeral import get_asker_address, send_to_asker
 from bot.views.format import BOT_COMMANDS
 from rag_core.conversation.small_talk import detect_talk
@@ -168,9 +169,7 @@ class DeduplicationMiddleware(BaseMiddleware):
             await raw_updates.claim_update(self._archive, bot_id, update_id)
         except ArchiveUnavailable as exc:
             log.warning("update %d is claimed later: %s", update_id, exc)
-            task = asyncio.create_task(claim_later())
-            self._late_claims.add(task)
-            task.add_done_callback(self._late_claims.discard)
+            spawn(self._late_claims, claim_later())
 
     async def idle(self) -> None:
         """Wait until no update is being handled; what could not be claimed is left to the next start."""

@@ -33,6 +33,7 @@ from bot import access, logs
 from bot.api import JsonObject, RequestRefused, present_answer, present_channels, present_search, present_verdicts
 from bot.api.mcp_server import build_mcp_server
 from bot.app_context import AppContext
+from bot.control import MAX_REQUEST_BYTES
 from bot.control.answers import (
     RESULTS_PER_PAGE,
     describe_answer,
@@ -222,7 +223,6 @@ def _check_length(text: str, refusal: str, words: Translator) -> None:
         raise RequestRefused(words(refusal, limit=MAX_QUESTION_LENGTH, length=len(text)))
 
 
-_MAX_BODY_BYTES = 1 << 18  # a text of 20,000 characters at most, in JSON up to twelve bytes each
 _MAX_CONNECTIONS = 64
 _CLOSE_SECONDS = 3
 _READER_KEY = "citegram.reader"  # in the scope of a request: the user id that its token stands for
@@ -300,9 +300,9 @@ def build_http_app(context: AppContext) -> Starlette:
     server = build_mcp_server(lambda context: find_application(context.request_context.request))
     server.custom_route("/ask", methods=["POST"])(ask)
     app = server.streamable_http_app(
-        stateless_http=True, host=context.settings.mcp.host, max_request_body_size=_MAX_BODY_BYTES
+        stateless_http=True, host=context.settings.mcp.host, max_request_body_size=MAX_REQUEST_BYTES
     )
-    app.add_middleware(RequestBodyLimitMiddleware, max_body_size=_MAX_BODY_BYTES)
+    app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MAX_REQUEST_BYTES)
     app.add_middleware(_TokenMiddleware, context=context)  # the last one added comes first
     return app
 

@@ -28,7 +28,7 @@ from bot import access
 from bot.app_context import AppContext
 from bot.handlers.membership import refresh_channel
 from bot.i18n import Translator, get_translator
-from bot.jobs import HistoryService
+from bot.jobs import HistoryService, spawn
 from bot.middlewares import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.telegram.recheck import ShownContent, View
 from bot.telegram.session import respond
@@ -265,7 +265,7 @@ async def _press_change(
     if action in ("history-begin", "history-resume") and pressed.message:
         tell = ProgressMessage(pressed.message.chat.id, pressed.message.message_id, words.lang)
         await readers.save_choice(archive, f"{_SHOWN_PREFIX}{channel.chat_id}", json.dumps(astuple(tell)))
-        service.spawn(_follow_progress(bot, tell, channel, context))
+        spawn(service.tasks, _follow_progress(bot, tell, channel, context))
 
 
 async def _find_channel(data: Press, context: AppContext, words: Translator) -> tuple[Channel, HistoryService]:
@@ -280,7 +280,7 @@ async def follow_backfills(bot: Bot, context: AppContext, service: HistoryServic
     known = await channels.load_channels(context.archive)
     for name, tell in (await readers.load_choices(context.archive)).items():
         if name.startswith(_SHOWN_PREFIX) and tell and (channel := known.get(int(name.removeprefix(_SHOWN_PREFIX)))):
-            service.spawn(_follow_progress(bot, ProgressMessage(*json.loads(tell)), channel, context))
+            spawn(service.tasks, _follow_progress(bot, ProgressMessage(*json.loads(tell)), channel, context))
 
 
 async def _follow_progress(bot: Bot, tell: ProgressMessage, channel: Channel, context: AppContext) -> None:

@@ -35,7 +35,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from pydantic import ValidationError
 
-from bot.jobs import run_in_background
+from bot.jobs import run_in_background, spawn
 from bot.settings import WebhookSettings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 from rag_core.storage import Archive, raw_updates
@@ -364,9 +364,7 @@ class _WebhookHandler:
             except Exception:  # the update is stored; its failure must not affect another one
                 log.exception("update %d cannot be handled", update.update_id)
 
-        task = asyncio.create_task(handle())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        spawn(self._tasks, handle())
         return web.Response()
 
     async def idle(self, seconds: float) -> None:

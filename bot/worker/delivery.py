@@ -23,7 +23,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
-from bot.jobs import JobLog
+from bot.jobs import JobLog, spawn
 from bot.stored_answer import dump_with_messages
 from bot.telegram import recheck, session
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
@@ -217,9 +217,7 @@ class Outbox:
         """
         delivery = AnswerDelivery(self.bot, self.archive, asked, [*parcels])
         await delivery.keep(whole)
-        task = asyncio.create_task(self._deliver(delivery))
-        self.deliveries.add(task)
-        task.add_done_callback(self.deliveries.discard)
+        task = spawn(self.deliveries, self._deliver(delivery))
         _, late = await asyncio.wait([task], timeout=_LONGEST_SENDING_SECONDS)
         if late:
             task.add_done_callback(lambda _: self.closed())

@@ -20,6 +20,7 @@ from aiogram.types import Chat, ChatMemberRestricted, ChatMemberUpdated, Message
 from bot.i18n import Translator
 from bot.jobs import spawn
 from bot.settings import is_person
+from bot.views.text import format_shortfalls
 from rag_core.llm.turns import FairScheduler
 from rag_core.storage import Archive, channels, readers
 from rag_core.storage.channel_history import UPDATE_RETENTION
@@ -433,7 +434,7 @@ async def build_viewer(rights: AdminRegistry, reader: Reader) -> Viewer:
 
 def describe_shortfalls(viewer: Viewer, words: Translator) -> str:
     """Sentence on the channels that could not be looked at for a viewer; "" where there are none."""
-    return "\n".join(words("shortfall", stage=s.stage, count=s.count) for s in viewer.list_shortfalls())
+    return "\n".join(format_shortfalls(viewer.list_shortfalls(), words))
 
 
 async def format_no_access(rights: AdminRegistry, words: Translator, reader: Reader, viewer: Viewer) -> str:

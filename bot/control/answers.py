@@ -5,14 +5,14 @@ On the terminal the viewer may read every channel. Dates are ISO texts in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from bot.control import AnswerJson, ChannelJson, SearchJson, VerdictsJson
 from bot.i18n import get_translator
-from bot.views.text import format_channel_list
+from bot.views.text import format_channel_list, format_shortfalls
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import TalkKind, detect_talk
 from rag_core.engine import Engine
@@ -32,7 +32,6 @@ from rag_core.types import (
     Post,
     PostKey,
     Question,
-    Shortfall,
     Viewer,
     Visibility,
     format_channel_post_link,
@@ -104,18 +103,13 @@ def describe_answer(
         sources=[_build_source(answer, key, dates[key], stored.get(key)) for key in numbers],
         nearest=[_build_source(answer, p.key, p.date, p) for p in answer.nearest],
         understood=answer.restated,
-        shortfalls=_describe_shortfalls(answer.shortfalls, lang),
+        shortfalls=format_shortfalls(answer.shortfalls, get_translator(lang)),
         reply=reply,
         trace=[asdict(span) for run in runs for span in run.spans],
         results=[result for run in runs for result in run.results or ()],
     )
     covered: AnswerJson = _cover_fields(found, list_spoilers(stored.values()))
     return covered
-
-
-def _describe_shortfalls(shortfalls: Iterable[Shortfall], lang: str) -> list[str]:
-    words = get_translator(lang)
-    return list(dict.fromkeys(words("shortfall", stage=one.stage, count=one.count) for one in shortfalls))
 
 
 def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None) -> dict[str, str]:
@@ -194,7 +188,7 @@ def describe_verdicts(
         verdicts=_cover_fields(verdicts, list_spoilers(stored.values())),
         left=found.left,
         without=[shortfall.stage for shortfall in found.shortfalls],
-        shortfalls=_describe_shortfalls(found.shortfalls, lang),
+        shortfalls=format_shortfalls(found.shortfalls, get_translator(lang)),
         trace_id=found.trace_id,
         trace=[asdict(span) for run in runs for span in run.spans],
     )
@@ -229,7 +223,7 @@ def describe_search(listing: SearchListing, page: int) -> SearchJson:
         more=listing.more,
         posts=posts,
         pages=-(-len(listing.found) // RESULTS_PER_PAGE),
-        shortfalls=_describe_shortfalls(listing.shortfalls, detect_language(listing.sought.words)),
+        shortfalls=format_shortfalls(listing.shortfalls, get_translator(detect_language(listing.sought.words))),
     )
 
 

@@ -37,6 +37,7 @@ from bot.views.text import (
     format_media_place,
     format_missing_parts,
     format_moment,
+    format_shortfalls,
     join_lines,
     shorten,
     shorten_at_word,
@@ -94,7 +95,7 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
     """
     words, understood = shown.words, strip_control_characters(answer.restated)
     blocks = [style_text(Italic, words("answer-understood", question=understood))] if understood else []
-    notes = dict.fromkeys(words("shortfall", stage=s.stage, count=s.count) for s in answer.shortfalls)
+    notes = format_shortfalls(answer.shortfalls, words)
     if answer.refused:
         blocks += _render_refusal(answer, shown)
     else:
@@ -107,7 +108,7 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
         if lines := [_render_source(key, n, answer, posts, shown) for n, key in enumerate(answer.posts(), 1)]:
             blocks.append(NoteList(words("sources", count=len(lines)), lines))
         if answer.model:
-            notes[words("footer-model", model=strip_control_characters(answer.model))] = None
+            notes.append(words("footer-model", model=strip_control_characters(answer.model)))
     if notes:
         blocks.append(Italic("\n".join(notes)))
     return as_list(*blocks, sep="\n\n")

@@ -29,6 +29,7 @@ from bot.views.text import (
     dump_json,
     format_author,
     format_day_and_edit,
+    format_shortfalls,
     join_lines,
     shorten,
     strip_control_characters,
@@ -78,7 +79,7 @@ def render_search_page(listing: SearchListing, number: int, shown: RenderContext
             if place == listing.whole and place:
                 blocks.append(Italic(words("search-near")))
             blocks.append(_render_entry(place + 1, found, listing, shown))
-    if notes := dict.fromkeys(words("shortfall", stage=s.stage, count=s.count) for s in listing.shortfalls):
+    if notes := format_shortfalls(listing.shortfalls, words):
         blocks.append(Italic("\n".join(notes)))
     return as_list(*blocks, sep="\n\n")
 
@@ -171,7 +172,7 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
         for number, verdict in enumerate(found.verdicts, 1)
     ]
     notes = [words("verify-left", count=found.left)] if found.left else []
-    notes += dict.fromkeys(words("shortfall", stage=s.stage, count=s.count) for s in found.shortfalls)
+    notes += format_shortfalls(found.shortfalls, words)
     if notes:
         blocks.append(Text(Italic("\n".join(notes))))
     return as_list(*blocks, sep="\n\n")

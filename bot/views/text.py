@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rag_core.types import Certainty, Channel, Origin
+from rag_core.types import Certainty, Channel, Origin, Shortfall
 from rag_core.verification import NON_SEARCH_STAGES, Label
 
 if TYPE_CHECKING:
@@ -112,6 +112,11 @@ def format_moment(moment: datetime, shown: RenderContext) -> str:
     return f"{shown.words.date(moment, shown.zone)}, {moment.astimezone(shown.zone):%H:%M}"
 
 
+def format_shortfalls(shortfalls: Iterable[Shortfall], words: Translator) -> list[str]:
+    """Format what an answer had to do without, each sentence once."""
+    return list(dict.fromkeys(words("shortfall", stage=one.stage, count=one.count) for one in shortfalls))
+
+
 def format_missing_parts(missing: Iterable[str], words: Translator) -> str:
     """Format the line that names the parts of a question that nothing was found for, if their words name anything."""
     from rag_core.conversation.followups import extract_content_words
@@ -193,8 +198,7 @@ def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -
     own, context = same["link"] if same else None, RenderContext(words, zone)
     blocks += ["\n".join(_format_verdict_lines(verdict, own, missing, context)) for verdict in found["verdicts"]]
     notes = [words("verify-left", count=found["left"])] if found["left"] else []
-    notes += dict.fromkeys(words("shortfall", stage=stage, count=0) for stage in found["without"])
-    return "\n\n".join((*blocks, *notes))
+    return "\n\n".join((*blocks, *notes, *found["shortfalls"]))
 
 
 def _format_verdict_lines(

@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from rag_core.errors import IndexUnavailable, translate_errors
 from rag_core.index.bm25_postings import (
@@ -166,7 +166,7 @@ class PassageTable:
 
 
 # Errors that reading or decoding a damaged index may raise; RuntimeError: JSON that is nested too deeply.
-INDEX_READ_ERRORS = (OSError, ValueError, LookupError, TypeError, ArithmeticError, MemoryError, RuntimeError)
+_READ_ERRORS = (OSError, ValueError, LookupError, TypeError, ArithmeticError, MemoryError, RuntimeError)
 
 
 _INDEX_FOLDER_PATTERN = re.compile(r"\d+-[0-9a-f]{8}")  # watermark and random hex digits
@@ -181,58 +181,6 @@ def translate_write_errors() -> AbstractContextManager[None]:
     """Translate OSErrors while an index is written into IndexUnavailable."""
     reason = "The index cannot be written to disk ({said}): free some space, or make its folder yours."
     return translate_errors(IndexUnavailable, OSError, say=reason, code="index-not-written")
-
-
-def write_index_files(
-    folder: Path, about: Mapping[str, object], arrays: Mapping[str, NDArray[Any]], vocabulary: Iterable[str]
-) -> None:
-    """Write the files of an index atomically: after a crash either the old or the new ones are complete.
-
-    `about` holds the watermark, which names the folder. Raises IndexUnavailable.
-    """
-    fresh = folder / f"{about['watermark']}-{secrets.token_hex(4)}"
-    with translate_write_errors():
-        try:
-            fresh.mkdir(parents=True, exist_ok=True)
-            for name, array in arrays.items():
-                with (fresh / f"{name}.bin").open("wb") as file:
-                    array.tofile(file)
-                    file.flush()
-                    os.fsync(file.fileno())
-            (fresh / "vocabulary.txt").write_text("\n".join(vocabulary), encoding="utf-8")
-            replace_durably(folder / "current.json", json.dumps({**about, "folder": fresh.name}).encode())
-        except OSError:
-            shutil.rmtree(fresh, ignore_errors=True)  # on a full disk a partial index must not take space
-            raise
-        # Remove the folders of older indexes; one that cannot be removed does no harm. Nothing else is ours: `folder`
-        # may be a link to a place that holds more.
-        for old in folder.iterdir():
-            if not _INDEX_FOLDER_PATTERN.fullmatch(old.name):
-                continue
-            if old.is_symlink():
-                old.unlink(missing_ok=True)
-            elif old.is_dir() and old != fresh:
-                shutil.rmtree(old, ignore_errors=True)
-
-
-def read_index_files(
-    folder: Path, wanted: Mapping[str, object], kinds: Mapping[str, DTypeLike]
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]], list[str]] | None:
-    """Read an index with arrays of these kinds; None if `about` differs from `wanted`. Raises INDEX_READ_ERRORS."""
-    about = json.loads(read_regular_file(folder / "current.json"))
-    if any(about[name] != value for name, value in wanted.items()):
-        return None
-    name = about["folder"]
-    if name != Path(name).name:
-        raise ValueError("the index is elsewhere")
-    left = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 2
-    arrays: dict[str, NDArray[Any]] = {}
-    for array, kind in kinds.items():
-        with open_regular_file(folder / name / f"{array}.bin", left) as file:
-            arrays[array] = np.fromfile(file, kind)
-        left -= arrays[array].nbytes
-    vocabulary = read_regular_file(folder / name / "vocabulary.txt", left)
-    return about, arrays, vocabulary.split("\n") if vocabulary else []
 
 
 _FILE_FORMAT = 3
@@ -422,27 +370,58 @@ class LexicalIndex:
         """
         self.compact()
         postings, places = self._now.postings, self._now.places
-        about = {**_describe_files(archive), "chats": places.chats, "watermark": self.watermark}
         columns = {name: column[: postings.corpus_size] for name, column in places.columns.items()}
-        write_index_files(folder, about, {**postings.dump(), **columns}, postings.vocabulary)
+        fresh = folder / f"{self.watermark}-{secrets.token_hex(4)}"
+        about = {"chats": places.chats, "watermark": self.watermark, "folder": fresh.name}
+        with translate_write_errors():
+            try:
+                fresh.mkdir(parents=True, exist_ok=True)
+                for name, array in {**postings.dump(), **columns}.items():
+                    with (fresh / f"{name}.bin").open("wb") as file:
+                        array.tofile(file)
+                        file.flush()
+                        os.fsync(file.fileno())
+                (fresh / "vocabulary.txt").write_text("\n".join(postings.vocabulary), encoding="utf-8")
+                replace_durably(folder / "current.json", json.dumps(_describe_files(archive) | about).encode())
+            except OSError:
+                shutil.rmtree(fresh, ignore_errors=True)  # on a full disk a partial index must not take space
+                raise
+            # Remove the folders of older indexes; one that cannot be removed does no harm. Nothing else is ours:
+            # `folder` may be a link to a place that holds more.
+            for old in folder.iterdir():
+                if not _INDEX_FOLDER_PATTERN.fullmatch(old.name):
+                    continue
+                if old.is_symlink():
+                    old.unlink(missing_ok=True)
+                elif old.is_dir() and old != fresh:
+                    shutil.rmtree(old, ignore_errors=True)
 
     @classmethod
     def load(cls, folder: Path, archive: str = "") -> LexicalIndex | None:
         """Load a saved index. None if there is none, or it is damaged, of another version or of another archive."""
         index, postings = cls(), PostingsBM25(k1=BM25_K1, b=BM25_B)
         try:
-            files = read_index_files(folder, _describe_files(archive), ARRAY_KINDS | _REF_COLUMNS)
-            if files is None:
+            about = json.loads(read_regular_file(folder / "current.json"))
+            if any(about[name] != value for name, value in _describe_files(archive).items()):
                 return None
-            about, arrays, vocabulary = files
-            postings.restore(arrays, vocabulary)
+            name = about["folder"]
+            if name != Path(name).name:  # it is elsewhere
+                return None
+            left = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 2
+            arrays: dict[str, NDArray[Any]] = {}
+            for array, kind in (ARRAY_KINDS | _REF_COLUMNS).items():
+                with open_regular_file(folder / name / f"{array}.bin", left) as file:
+                    arrays[array] = np.fromfile(file, kind)
+                left -= arrays[array].nbytes
+            vocabulary = read_regular_file(folder / name / "vocabulary.txt", left)
+            postings.restore(arrays, vocabulary.split("\n") if vocabulary else [])
             columns, size = {name: arrays[name] for name in _REF_COLUMNS}, postings.corpus_size
             if any(len(column) != size for column in columns.values()):
                 return None
             places = PassageTable([int(chat) for chat in about["chats"]], columns)
             index._now = _IndexState(postings, places).changed(np.arange(size), np.zeros(0, np.intp))
             index.watermark = int(about["watermark"])
-        except INDEX_READ_ERRORS:
+        except _READ_ERRORS:
             return None  # derived data: the caller rebuilds it from the archive
         return index
 

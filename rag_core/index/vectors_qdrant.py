@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
@@ -47,26 +46,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-@contextmanager
-def _translate_qdrant_errors(where: str) -> Iterator[None]:
-    try:
-        yield
-    except UnexpectedResponse as exc:
-        if exc.status_code in (401, 403):
-            raise VectorsUnavailable(_KEY_REFUSED, code="qdrant-key-refused", where=where) from exc
-        said, status = f"{exc.status_code} {exc.reason_phrase}", exc.status_code or 500
-        if status == 404:
-            raise CollectionLost(_COLLECTION_LOST.format(where=where, said=said)) from exc
-        kind = QdrantGone if status >= 500 or status in _BUSY_STATUSES else VectorsUnavailable
-        raise kind(_SERVER_FAILED, code="qdrant-failed", where=where, said=said) from exc
-    except ResponseHandlingException as exc:
-        if isinstance(exc.source, ValidationError | ValueError):
-            raise VectorsUnavailable(_SERVER_UNKNOWN, code="qdrant-unknown", where=where) from exc
-        raise QdrantGone(_SERVER_SILENT, code="qdrant-silent", where=where, said=exc) from exc
-    except (ApiException, QdrantException) as exc:
-        raise QdrantGone(_SERVER_FAILED, code="qdrant-failed", where=where, said=exc) from exc
-
-
 def _is_transient_error(exc: Exception) -> bool:
     """Whether to retry a call: not after a timeout, which would happen again."""
     if isinstance(exc, UnexpectedResponse):
@@ -89,13 +68,34 @@ class _Node:
 class QdrantConnection:
     """Connection to a Qdrant server or to the nodes of a cluster, with retries. Every call must be repeatable.
 
-    A node that does not answer is passed over for some seconds; `where` names the nodes in messages.
+    A node that does not answer is passed over for some seconds. `where` names the nodes in messages, by the hosts of
+    their URLs, which may hold a password.
     """
 
-    def __init__(self, nodes: Sequence[_Node]) -> None:
-        self._nodes = list(nodes)
-        self._attempts = 1 if len(nodes) > 1 else _RETRIES + 1  # another node is the better second attempt
-        self.where = ", ".join(node.where for node in nodes)
+    def __init__(self, settings: QdrantSettings) -> None:
+        """Make the clients, without a request yet. Raises VectorsUnavailable for an invalid URL."""
+        key, several = settings.key.get_secret_value(), len(settings.urls) > 1
+        # As a header: given as `api_key` it makes the client warn, for localhost too.
+        make_client = partial(QdrantClient, metadata={"api-key": key} if key else {}, check_compatibility=False)
+        self._attempts = 1 if several else _RETRIES + 1  # another node is the better second attempt
+        self._nodes: list[_Node] = []
+        for url in settings.urls:
+            parts = urlsplit(url)
+            where = parts.netloc.rpartition("@")[2] or url
+            if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+                log.warning(
+                    "the key for %s goes over the network in clear: use https unless the network is yours", where
+                )
+            try:
+                client = make_client(url=url, timeout=settings.timeout)
+                hurried = several and settings.timeout > _READ_TIMEOUT_S
+                reads = make_client(url=url, timeout=_READ_TIMEOUT_S) if hurried else client
+            except ValueError as exc:
+                raise VectorsUnavailable(
+                    f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
+                ) from exc
+            self._nodes.append(_Node(where, client, reads))
+        self.where = ", ".join(node.where for node in self._nodes)
 
     def __call__(self, work: Callable[[QdrantClient], T], *, read: bool = False) -> T:
         """Call `work` with a client of the first node that answers, with retries at each.
@@ -116,10 +116,25 @@ class QdrantConnection:
 
     def _ask(self, node: _Node, work: Callable[[QdrantClient], T], read: bool) -> T:
         pauses = {"wait_initial": _FIRST_RETRY_PAUSE_S, "wait_max": _MAX_RETRY_PAUSE_S, "timeout": None}
-        with _translate_qdrant_errors(node.where):
+        where = node.where
+        try:
             for attempt in stamina.retry_context(on=_is_transient_error, attempts=self._attempts, **pauses):  # type: ignore[arg-type]
                 with attempt:
                     return work(node.reads if read else node.client)
+        except UnexpectedResponse as exc:
+            if exc.status_code in (401, 403):
+                raise VectorsUnavailable(_KEY_REFUSED, code="qdrant-key-refused", where=where) from exc
+            said, status = f"{exc.status_code} {exc.reason_phrase}", exc.status_code or 500
+            if status == 404:
+                raise CollectionLost(_COLLECTION_LOST.format(where=where, said=said)) from exc
+            kind = QdrantGone if status >= 500 or status in _BUSY_STATUSES else VectorsUnavailable
+            raise kind(_SERVER_FAILED, code="qdrant-failed", where=where, said=said) from exc
+        except ResponseHandlingException as exc:
+            if isinstance(exc.source, ValidationError | ValueError):
+                raise VectorsUnavailable(_SERVER_UNKNOWN, code="qdrant-unknown", where=where) from exc
+            raise QdrantGone(_SERVER_SILENT, code="qdrant-silent", where=where, said=exc) from exc
+        except (ApiException, QdrantException) as exc:
+            raise QdrantGone(_SERVER_FAILED, code="qdrant-failed", where=where, said=exc) from exc
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
@@ -127,35 +142,6 @@ class QdrantConnection:
         for node in self._nodes:
             node.client.close()
             node.reads.close()
-
-
-def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
-    """Make a connection to the server, without a request yet. Raises VectorsUnavailable for an invalid URL.
-
-    Messages name only the host of a URL: the URL may hold a password.
-    """
-    key = settings.key.get_secret_value()
-    # As a header: given as `api_key` it makes the client warn, for localhost too.
-    headers = {"api-key": key} if key else {}
-
-    def connect(url: str, seconds: int) -> QdrantClient:
-        return QdrantClient(url=url, metadata=headers, timeout=seconds, check_compatibility=False)
-
-    nodes = []
-    for url in settings.urls:
-        parts = urlsplit(url)
-        where = parts.netloc.rpartition("@")[2] or url
-        if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-            log.warning("the key for %s goes over the network in clear: use https unless the network is yours", where)
-        try:
-            client = connect(url, settings.timeout)
-            hurried = len(settings.urls) > 1 and settings.timeout > _READ_TIMEOUT_S
-            nodes.append(_Node(where, client, connect(url, _READ_TIMEOUT_S) if hurried else client))
-        except ValueError as exc:
-            raise VectorsUnavailable(
-                f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
-            ) from exc
-    return QdrantConnection(nodes)
 
 
 def _match_any(key: str, values: Sequence[int]) -> models.FieldCondition:
@@ -325,7 +311,7 @@ class QdrantVectorStore:
         after both: a check or a change of model would remove the other's vectors. The settings are applied to an
         existing collection. Raises VectorsUnavailable, QdrantGone.
         """
-        calls = connect_qdrant(settings)
+        calls = QdrantConnection(settings)
         try:
             name, info, ours = _find_or_create(calls, settings, model, dimension, archive)
             try:

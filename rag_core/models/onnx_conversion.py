@@ -183,7 +183,18 @@ class _BertGraph:
 
     def layer(self, name: str, x: str, hide: str) -> str:
         """Attention and feed-forward, each added to its input and normalised."""
-        g, attention = self.graph, self._attention(name + "attention.self.", x, hide)
+        g, size = self.graph, self._hidden // self._heads
+        split, joined = g.ints(0, 0, self._heads, size), g.ints(0, 0, self._hidden)
+
+        def heads(kind: str, *order: int) -> str:
+            return g.op(
+                "Transpose", g.op("Reshape", self._linear(x, f"{name}attention.self.{kind}"), split), perm=order
+            )
+
+        query, key, value = heads("query", 0, 2, 1, 3), heads("key", 0, 2, 3, 1), heads("value", 0, 2, 1, 3)
+        scores = g.op("Mul", g.op("MatMul", query, key), g.number(size**-0.5))
+        shares = g.op("Softmax", g.op("Add", scores, hide), axis=-1)
+        attention = g.op("Reshape", g.op("Transpose", g.op("MatMul", shares, value), perm=(0, 2, 1, 3)), joined)
         x = self._norm(
             g.op("Add", self._linear(attention, name + "attention.output.dense"), x),
             name + "attention.output.LayerNorm",
@@ -206,18 +217,6 @@ class _BertGraph:
         total = g.op("ReduceSum", g.op("Mul", best, question), last, keepdims=1)
         words = g.op("Add", g.op("ReduceSum", question, last, keepdims=1), g.number(1e-9))
         return g.op("Div", total, words, out="logits")
-
-    def _attention(self, name: str, x: str, hide: str) -> str:
-        g, size = self.graph, self._hidden // self._heads
-        split, joined = g.ints(0, 0, self._heads, size), g.ints(0, 0, self._hidden)
-
-        def heads(kind: str, *order: int) -> str:
-            return g.op("Transpose", g.op("Reshape", self._linear(x, name + kind), split), perm=order)
-
-        query, key, value = heads("query", 0, 2, 1, 3), heads("key", 0, 2, 3, 1), heads("value", 0, 2, 1, 3)
-        scores = g.op("Mul", g.op("MatMul", query, key), g.number(size**-0.5))
-        shares = g.op("Softmax", g.op("Add", scores, hide), axis=-1)
-        return g.op("Reshape", g.op("Transpose", g.op("MatMul", shares, value), perm=(0, 2, 1, 3)), joined)
 
     def _linear(self, x: str, name: str) -> str:
         g, weight = self.graph, self._weights[name + ".weight"].astype(np.float32).T

@@ -113,11 +113,8 @@ class PassageSimilarity:
 
     def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[PieceSimilarity]:
         """Similarities of the pieces at these offsets, once for each; zeros where one has no token, as behind a cut."""
-        if (measured := self._measured.get(key := tuple(spans))) is None:
-            measured = self._measured[key] = [PieceSimilarity(*row) for row in self._measure(spans).tolist()]
-        return measured
-
-    def _measure(self, spans: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+        if (known := self._measured.get(key := tuple(spans))) is not None:
+            return known
         bounds = np.searchsorted(self._passage.spans[:, 1], np.array(spans).reshape(-1, 2), side="right")
         measured, full = np.zeros((len(bounds), 3)), bounds[:, 0] < bounds[:, 1]
         if full.any():
@@ -125,11 +122,12 @@ class PassageSimilarity:
             nearest = np.maximum.reduceat(self._with_end, bounds.ravel(), axis=1)[:, ::2]
             tokens = np.arange(len(self._vectors))
             inside = (bounds[:, :1] <= tokens) & (tokens < bounds[:, 1:])
-            known = np.column_stack((self._vectors * self._passage.weights[:, None], self._passage.priors))
-            sums: NDArray[Any] = inside.astype(np.float64) @ known.astype(np.float64)
+            weighed = np.column_stack((self._vectors * self._passage.weights[:, None], self._passage.priors))
+            sums: NDArray[Any] = inside.astype(np.float64) @ weighed.astype(np.float64)
             means = _normalize(sums[:, :-1]) @ self._mean
             measured[full] = np.column_stack((self._shares @ nearest, means, sums[:, -1] / np.diff(bounds)[:, 0]))
-        return measured
+        self._measured[key] = [PieceSimilarity(*row) for row in measured.tolist()]
+        return self._measured[key]
 
 
 CPU_PROVIDER = "CPUExecutionProvider"

@@ -106,8 +106,13 @@ async def set_channel_state(archive: Archive, chat_id: int, state: str) -> None:
             "WHERE chat_id = ?4",
             (*UNAPPROVED_STATES, state, chat_id),
         )
-        if state not in UNAPPROVED_STATES:
-            await note_dropped_posts_gap(connection, chat_id)
+        if state not in UNAPPROVED_STATES:  # a gap from its first dropped post until now
+            await connection.execute(
+                "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, dropped_since, ?1, ?1 "
+                "FROM channels WHERE chat_id = ?2 AND dropped_since < ?1",
+                (get_unix_time(), chat_id),
+            )
+            await connection.execute("UPDATE channels SET dropped_since = NULL WHERE chat_id = ?", (chat_id,))
     await reindex_retitled_channels(archive)
 
 
@@ -214,16 +219,6 @@ async def drop_posts_over_quota(connection: aiosqlite.Connection, dropped: Mappi
         "UPDATE channels SET dropped_since = min(coalesce(dropped_since, ?1), ?1) WHERE chat_id = ?2",
         [(date, key.chat_id) for key, date in dropped.items()],
     )
-
-
-async def note_dropped_posts_gap(connection: aiosqlite.Connection, chat_id: int) -> None:
-    """Note a gap for an approved channel from its first dropped post until now."""
-    await connection.execute(
-        "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, dropped_since, ?1, ?1 FROM channels "
-        "WHERE chat_id = ?2 AND dropped_since < ?1",
-        (get_unix_time(), chat_id),
-    )
-    await connection.execute("UPDATE channels SET dropped_since = NULL WHERE chat_id = ?", (chat_id,))
 
 
 TopicTitles = Mapping[int, tuple[str, int]]  # topic -> its title, and when it got it (Unix seconds)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from bot.access import AdminRegistry
-from bot.i18n import load_zone
 from bot.indexing import IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService
 from bot.settings import Settings
@@ -29,5 +28,5 @@ class AppContext:
     history: HistoryService | None = None  # None without HISTORY__API_ID
 
     async def load_zone(self, chat_id: int) -> tzinfo:
-        """Load the time zone of a chat; the bot's where it chose none."""
-        return await load_zone(self.archive, chat_id, self.settings.bot.zone)
+        """Load the time zone of a chat."""
+        return await self.worker.load_zone(chat_id)

@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any
 from babel.numbers import format_decimal
 from fluent.runtime import FluentBundle, FluentResource
 
-from bot.settings import find_time_zone
 from rag_core.errors import RagError
-from rag_core.storage import Archive
-from rag_core.storage.readers import load_chat_zone
 from rag_core.text.tokens import detect_language
 
 if TYPE_CHECKING:
@@ -141,8 +138,3 @@ def choose_interface_language(code: str | None, otherwise: str) -> str:
 def detect_question_language(text: str, otherwise: str) -> str:
     """Detect the language of a question by its letters; `otherwise` where it has none."""
     return detect_language(text) if any(map(str.isalpha, text)) else otherwise
-
-
-async def load_zone(archive: Archive, chat_id: int, default: tzinfo) -> tzinfo:
-    """Load the time zone of a chat; the bot's where it chose none, or one that this machine no longer knows."""
-    return find_time_zone(await load_chat_zone(archive, chat_id)) or default

@@ -22,11 +22,11 @@ from aiogram.utils.formatting import Bold, Italic, Text, as_list
 from bot import access, stored_answer
 from bot.access import AdminRegistry, get_question_reader
 from bot.handlers import errors
-from bot.i18n import Translator, detect_question_language, get_translator, load_zone
+from bot.i18n import Translator, detect_question_language, get_translator
 from bot.indexing import BotObserver
 from bot.jobs import JobLog
 from bot.metrics import Meter
-from bot.settings import BotSettings
+from bot.settings import BotSettings, find_time_zone
 from bot.telegram import recheck
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import EditWithoutRetry
@@ -369,7 +369,7 @@ class QuestionWorker:
             return found, {}
         if isinstance(found, Verification):
             named = await visible_posts.fetch_posts(self._rag.archive, found.posts())
-            shown = RenderContext(live.words, await self._load_zone(asked), group=not asked.private)
+            shown = RenderContext(live.words, await self.load_zone(asked.chat_id), group=not asked.private)
             text, content = render_verdicts(found, named, shown), recheck.collect_content_of_verdicts(found, named)
             stored = stored_answer.serialize_verdicts(found, named)
             return text, await self._add_form(asked, text, stored, content, content)
@@ -387,14 +387,14 @@ class QuestionWorker:
         if not viewer.channels:
             self.meter.count_question("refused")
             return Text(await access.format_no_access(self._rights, live.words, get_question_reader(asked), viewer))
-        asked_at = asked.asked_at.astimezone(await self._load_zone(asked))  # "yesterday" is in the reader's time zone
+        zone = await self.load_zone(asked.chat_id)  # "yesterday" is a day of the reader's
         text, viewer = await narrow_to_channel_set(archive, [asked.chat_id], asked.text, viewer)
         if not viewer.channels:
             self.meter.count_question("refused")
             return Text(access.describe_shortfalls(viewer, live.words) or live.words("sets-nothing-readable"))
         text = text if asked.kind == "verify" else strip_courtesies(text)
         chat, thread = (0, None) if asked.mode == PROGRAM_MODE else (asked.chat_id, asked.talk)
-        question = Question(text, asked.lang, asked_at, viewer, chat, thread)
+        question = Question(text, asked.lang, asked.asked_at.astimezone(zone), viewer, chat, thread)
         if asked.kind == "verify":
             question = replace(question, lang=detect_question_language(asked.text, asked.lang))
             async with self._verifications, self._searches:
@@ -445,7 +445,7 @@ class QuestionWorker:
         content = recheck.collect_content_of_answer(found, cited)
         # the notes of a rich message show more of a post than its quotes
         noted = recheck.collect_content_of_posts(cited[key] for key in found.posts() if key in cited)
-        shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
+        shown = RenderContext(words, await self.load_zone(asked.chat_id), group=not asked.private)
         text = render_answer(found, cited, shown)
         passed = list[PostKey]()
         if asked.mode == keyboards.OTHER_MODE:
@@ -484,5 +484,6 @@ class QuestionWorker:
         text, stored = await self._render(asked, found, words)
         return recheck.View(text, recheck.parse_shown_content(stored["basis"]))
 
-    async def _load_zone(self, asked: QuestionRow) -> tzinfo:
-        return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)
+    async def load_zone(self, chat_id: int) -> tzinfo:
+        """Load the time zone of a chat; the bot's where it chose none, or one that this machine no longer knows."""
+        return find_time_zone(await readers.load_chat_zone(self._rag.archive, chat_id)) or self._settings.zone

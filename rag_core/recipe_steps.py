@@ -7,7 +7,6 @@ asked: it is the answer where there is no model, and where the model fails, refu
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -32,8 +31,6 @@ from rag_core.writing.extract import RankedPieces, extract_draft, rank_evidence
 from rag_core.writing.extract_candidates import ExtractCandidate
 from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, load_prompt, quote_question
 from rag_core.writing.write import write_draft
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -525,27 +525,21 @@ def list_successors(
             best.setdefault(one.source.passage.key, one)
     compared, own = evidence.similarities, {term: weight(term) for term in tokenize(piece.text)}
     vector = compared[piece.source.number].embed_piece(piece.start, piece.end) if piece.features.is_compared else None
-
-    def compare(one: ExtractCandidate) -> float:
-        if vector is not None:
-            similarity = compared.get(one.source.number)
-            return float(vector @ similarity.embed_piece(one.start, one.end)) if similarity else 0.0
-        sentences = tokenize_sentences(one.source.passage.text)
-        there = own.keys() & set(chain.from_iterable(terms for _, terms in sentences))
-        return sum(own[term] for term in there) / max(sum(own.values()), 1e-9)
-
-    places = {key: 1 / rank for rank, key in enumerate(found, 1)}
-    return [
-        (
-            one,
-            SuccessionFeatures(
-                gap=abs(one.score - piece.features.score),
-                likeness=compare(one),
-                found=places.get(key, 0.0),
-                changed=float(bool(_CHANGE.search(one.text))),
-                valued=float(bool(before) and not extract_values(one.text) <= before),
-                length=min(1.0, len(one.source.passage.text) / _MAX_LENGTH),
-            ),
+    places, listed = {key: 1 / rank for rank, key in enumerate(found, 1)}, []
+    for key, one in best.items():
+        said, text, similarity = one.text, one.source.passage.text, compared.get(one.source.number)
+        if vector is None:
+            there = own.keys() & set(chain.from_iterable(terms for _, terms in tokenize_sentences(text)))
+            likeness = sum(own[term] for term in there) / max(sum(own.values()), 1e-9)
+        else:
+            likeness = float(vector @ similarity.embed_piece(one.start, one.end)) if similarity else 0.0
+        features = SuccessionFeatures(
+            gap=abs(one.score - piece.features.score),
+            likeness=likeness,
+            found=places.get(key, 0.0),
+            changed=float(bool(_CHANGE.search(said))),
+            valued=float(bool(before) and not extract_values(said) <= before),
+            length=min(1.0, len(text) / _MAX_LENGTH),
         )
-        for key, one in best.items()
-    ]
+        listed.append((one, features))
+    return listed

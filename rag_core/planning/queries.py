@@ -454,10 +454,9 @@ def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
 
     Capital letters mark the end of a name of several words; in a lower-case question a name is one word.
     """
-    origins, of_origins = _match_names(*_ORIGINS, asked=asked)
-    rest = _blank_out(asked, of_origins)  # "forwarded from @x" is not "from @x"
-    files, of_files = _match_names(*_FILES, asked=rest)
-    authors, of_authors = _match_names(*_AUTHORS, asked=rest)
+    origins, of_origins, rest = _match_names(*_ORIGINS, asked=asked)  # "forwarded from @x" is not "from @x"
+    files, of_files, _ = _match_names(*_FILES, asked=rest)
+    authors, of_authors, _ = _match_names(*_AUTHORS, asked=rest)
     channels, of_channels = _find_channels(rest, readable)
     kinds = {
         kind: (match["end"] or match[0]).strip(" ,").lower()
@@ -468,20 +467,17 @@ def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
     return QueryFilters(channels, authors, origins, tuple(kinds), files, (*of_channels, *beside), beside)
 
 
-def _match_names(needed: re.Pattern[str], *patterns: str, asked: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _match_names(needed: re.Pattern[str], *patterns: str, asked: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Match the names of a filter, the pieces of the question that hold them, and the rest with blanks in their place."""
     # each once: a question of 4,000 characters may repeat a piece 300 times
-    names, pieces = dict[str, None](), dict[str, None]()
+    names, pieces, rest = dict[str, None](), dict[str, None](), asked
     for pattern in patterns if needed.search(asked) else ():
-        for match in compile_pattern(pattern).finditer(_blank_out(asked, tuple(pieces))):
+        for match in compile_pattern(pattern).finditer(rest):
             names |= {name.strip(" .'’"): None for name in match.groups() if name}
             pieces[match[0].lower()] = None
-    return tuple(names), tuple(pieces)
-
-
-def _blank_out(asked: str, pieces: tuple[str, ...]) -> str:
-    for piece in pieces:
-        asked = re.sub(re.escape(piece), lambda match: " " * len(match[0]), asked, flags=re.I)
-    return asked
+        for piece in pieces:
+            rest = re.sub(re.escape(piece), " " * len(piece), rest, flags=re.I)
+    return tuple(names), tuple(pieces), rest
 
 
 def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozenset[int] | None, tuple[str, ...]]:

@@ -238,6 +238,7 @@ _INTENTION_WORDS = frozenset(
     "обещала обещаем просит просят попросил попросили надеются надеемся хотим хочу предложено планируется запланирован запланирована "
     "запланировано планы план проект".split()
 )
+_MODAL_WORDS = (("may", _POSSIBILITY_WORDS), ("plans", _INTENTION_WORDS))
 _CLAUSE_END, _LIST_END = re.compile(r"[.,;:!?…()—–\n]"), re.compile(r"[.;:!?…()—–\n]")
 _AUXILIARIES = frozenset(
     "буду будут будем будете смог смогла смогли смогут сможет стал стала стали станет станут удалось able".split()
@@ -273,17 +274,6 @@ def find_denials(low: str, words: Sequence[Word]) -> list[Scope]:
     plain = [n for n in found if words[n].low not in _NEGATIVE_PRONOUNS]
     found = plain if len(plain) < len(found) and any(words[n].low == "не" for n in plain) else found
     return [_build_scope("not", low, words, n) for n in found]
-
-
-def find_modals(low: str, words: Sequence[Word]) -> list[Scope]:
-    """Find modal words with their scopes: possibility, plan."""
-    kinds = {"may": _POSSIBILITY_WORDS, "plans": _INTENTION_WORDS}
-    return [
-        _build_scope(kind, low, words, n)
-        for n, word in enumerate(words)
-        for kind, modals in kinds.items()
-        if word.low in modals and not (word.low == "may" and word.capital and not word.opens)
-    ]
 
 
 def _build_scope(kind: str, low: str, words: Sequence[Word], n: int) -> Scope:
@@ -382,10 +372,14 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
         for word in free
         if word.capital and word.stem and word.end - word.start > 1
     )
-    return SentenceFacts(
-        text, start, everything, words, numbers, moments, names, tuple(find_denials(low, everything)),
-        tuple(find_modals(low, everything)), lang,
-    )  # fmt: skip
+    modal = tuple(
+        _build_scope(kind, low, everything, n)
+        for n, word in enumerate(everything)
+        for kind, modals in _MODAL_WORDS
+        if word.low in modals and not (word.low == "may" and word.capital and not word.opens)
+    )
+    denied = tuple(find_denials(low, everything))
+    return SentenceFacts(text, start, everything, words, numbers, moments, names, denied, modal, lang)
 
 
 def join_facts(sentences: Sequence[SentenceFacts]) -> SentenceFacts:

@@ -99,7 +99,6 @@ NOT_MADE = {
     "rag_core.llm.protocol.LanguageModel": "a language model",
     "rag_core.models.onnx_conversion.E5File": "the weights of a model, with a known checksum",
     "rag_core.index.vectors_qdrant.QdrantConnection": "a server",
-    "rag_core.retrieval.digests._Keyed": "a post or a passage, of which the key alone is read",
     "rag_core.storage.db.Archive": "the archive",
     "rag_core.retrieval.post_search.WatchIndex": "an open index",
     "re.Pattern[str]": "a rule",

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from rag_core.context.evidence import gather_evidence, order_copies
 from rag_core.dates.calendar_arithmetic import shift_months
@@ -305,12 +305,7 @@ async def _find_posts(question: Question, plan: Plan, rag: Engine, *, counted: b
     return places
 
 
-class _Keyed(Protocol):
-    @property
-    def key(self) -> PostKey: ...
-
-
-T = TypeVar("T", bound=_Keyed)
+T = TypeVar("T", Post, PassageRef)
 
 
 def choose_posts(places: Sequence[T], *, bounded: bool) -> list[T]:

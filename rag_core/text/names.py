@@ -62,7 +62,7 @@ def matches_name(said: str, written: str) -> bool:
 
     def list_bases(name: str) -> list[set[str]]:  # of each word, without its case ending; "Максим" has two
         words = set(WORD.findall(name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")))
-        forms = [(word, _CASE_ENDINGS.sub("", word)) if is_cyrillic(word) else () for word in words]
+        forms = [(word, _CASE_ENDINGS.sub("", word)) if CYRILLIC.search(word) else () for word in words]
         return [
             {_VOWEL_ENDINGS.sub("", form) for form in both} or {word} for word, both in zip(words, forms, strict=True)
         ]
@@ -125,24 +125,19 @@ def is_name_variant(one: str, other: str) -> bool:
         return True
     if one[0] != other[0] and one[0].isascii() == other[0].isascii():
         return False
-    if is_cyrillic(one) != is_cyrillic(other):
+    russian = bool(CYRILLIC.search(one))
+    if russian != bool(CYRILLIC.search(other)):
         return any(_sound_alike(a, b) for a in list_phonetic_keys(one) for b in list_phonetic_keys(other))
     if min(len(one), len(other)) < _MIN_BASE_LENGTH:
         return False
     short, long = sorted((strip_inflection(one), strip_inflection(other)), key=len)
-    if not is_cyrillic(one):
+    if not russian:
         return long.startswith(short) and long[len(short) :] in {"", "s", "es", "n", "an", "ian", "ish", "ese"}
     # "московск" of "москв", "российск" of "росс", "отц" of "отец"
     root = short[:-1]
     return short == long or (
         len(short) >= 4 and long.startswith(root) and bool(_ADJECTIVE_ENDING.match(long[len(root) :]))
     )
-
-
-@lru_cache(maxsize=20_000)
-def is_cyrillic(word: str) -> bool:
-    """Whether a folded word has Cyrillic letters."""
-    return bool(CYRILLIC.search(word))
 
 
 def list_phonetic_keys(word: str) -> set[str]:

@@ -13,10 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from rag_core.dates.moments import Moment, parse_moments
-from rag_core.text.names import is_cyrillic, is_name_variant, list_phonetic_keys
+from rag_core.text.names import is_name_variant, list_phonetic_keys
 from rag_core.text.numbers import Number, parse_numbers
 from rag_core.text.sentences import split_between_words, split_sentences
 from rag_core.text.tokens import (
+    CYRILLIC,
     SIGN_AFTER_NAME,
     STOP_BEFORE_NAME,
     fold_case,
@@ -144,7 +145,7 @@ def _make_keys(low: str, stem: str, *, sought: bool) -> frozenset[Key]:
     """Lookup keys of a word: shared with each similar word that it is `sought` among."""
     keys: set[Key] = {("stem", stem), ("form", low[:_PREFIX]), ("kin", stem[:_STEM])}
     keys |= {("side", side) for side in list_sides(low)}
-    keys |= {("sound", (skeleton[:1], is_cyrillic(low) != sought)) for skeleton in list_phonetic_keys(low)}
+    keys |= {("sound", (skeleton[:1], bool(CYRILLIC.search(low)) != sought)) for skeleton in list_phonetic_keys(low)}
     return frozenset(keys)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, pairwise
 
 from rag_core.dates.moments import Moment
@@ -58,23 +58,13 @@ _BY_DISTANCE = (
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Draw:
-    """What a sentence takes from the clauses of one sentence of a post: places of its words, and of its values."""
-
-    clauses: list[SentenceFacts] = field(default_factory=list)
-    words: set[int] = field(default_factory=set)
-    values: set[int] = field(default_factory=set)
-
-
 def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place: int) -> DropReason | None:
     """Find why the sentence of the post at `place`, with the topic of those before it, does not join the claim."""
     clauses = _split_into_clauses(post[place])
-    drawn = _draw(claim, clauses)
-    values = len(drawn.values)
+    drawn, words, values = _draw(claim, clauses)
     if values < len(claim.numbers) + len(claim.moments):
         return DropReason.NUMBER
-    missing = {n for n in range(len(claim.words)) if n not in drawn.words}
+    missing = {n for n in range(len(claim.words)) if n not in words}
     earlier = Vocabulary(word for one in post[:place] for word in one.words)
     carried = {n for n in missing if earlier.has(claim.words[n])}
     # the capital letter of a first word may be followed by a name
@@ -86,24 +76,24 @@ def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place:
     if any(later.has(claim.words[n]) for n in missing - carried):
         return DropReason.APART
     foreign = False  # whether a clause has a name, number or date that the sentence does not have
-    for clause in drawn.clauses:
+    for clause in drawn:
         named = all(any(is_same_name(name.word, mine) for mine in claim.all_words) for name in clause.names)
         strong_values = tuple(number for number in clause.numbers if not number.weak) + clause.moments
         foreign = foreign or not named or not all(_has_value(claim, one) for one in strong_values)
     if carried:  # a sentence that goes on with the topic of an earlier one has no subject or values of its own
-        openings = (clause.all_words[0] for clause in drawn.clauses)
+        openings = (clause.all_words[0] for clause in drawn)
         same = any(word.capital and claim.words.has(word) for word in openings)
         same = same or all(claim.words.has(word) for word in post[place].words[:1])  # the subject, mostly
-        if not same or foreign or len(drawn.words) + values < max(_MIN_OWN, len(carried)):
+        if not same or foreign or len(words) + values < max(_MIN_OWN, len(carried)):
             return DropReason.APART
     said = {n for n, word in enumerate(claim.words) if not word.capital or word.opens}
-    told = values + len(said & (drawn.words | carried))
+    told = values + len(said & (words | carried))
     least = (_MIN_SHARE_WITH_VALUE if values else _MIN_SHARE) * (len(claim.words) - len(carried) + values)
-    if len(drawn.words) + values < least or told < _MIN_TOLD_SHARE * (values + len(said)):
+    if len(words) + values < least or told < _MIN_TOLD_SHARE * (values + len(said)):
         return DropReason.WORDS
-    if (len(drawn.clauses) > 1 and foreign) or _is_said_of_other(claim, post[place], clauses, drawn.clauses):
+    if (len(drawn) > 1 and foreign) or _is_said_of_other(claim, post[place], clauses, drawn):
         return DropReason.OTHER
-    return DropReason.DENIED if bool(claim.denied) != any(clause.denied for clause in drawn.clauses) else None
+    return DropReason.DENIED if bool(claim.denied) != any(clause.denied for clause in drawn) else None
 
 
 def _split_into_clauses(sentence: SentenceFacts) -> list[SentenceFacts]:
@@ -128,25 +118,28 @@ def _split_into_clauses(sentence: SentenceFacts) -> list[SentenceFacts]:
     return clauses
 
 
-def _draw(claim: SentenceFacts, clauses: Sequence[SentenceFacts]) -> _Draw:
-    """Take the words and values of the sentence from as few clauses as possible, the fullest first."""
-    values, drawn = claim.numbers + claim.moments, _Draw()
+def _draw(claim: SentenceFacts, clauses: Sequence[SentenceFacts]) -> tuple[list[SentenceFacts], set[int], int]:
+    """Take the words and values of the sentence from as few clauses as possible, the fullest first.
+
+    Returns the clauses, the places of the words and the number of values.
+    """
     found = [
         (
             {n for n, word in enumerate(claim.words) if clause.words.has(word)},
-            {n for n, one in enumerate(values) if _has_value(clause, one)},
+            {n for n, one in enumerate(claim.numbers + claim.moments) if _has_value(clause, one)},
         )
         for clause in clauses
     ]
+    drawn, words, values = list[SentenceFacts](), set[int](), set[int]()
     while found:
-        new = [len(words - drawn.words) + len(values - drawn.values) for words, values in found]
+        new = [len(there - words) + len(valued - values) for there, valued in found]
         if not (most := max(new)):
             break
         best = new.index(most)
-        drawn.clauses.append(clauses[best])
-        drawn.words |= found[best][0]
-        drawn.values |= found[best][1]
-    return drawn
+        drawn.append(clauses[best])
+        words |= found[best][0]
+        values |= found[best][1]
+    return drawn, words, len(values)
 
 
 def _has_value(there: SentenceFacts, one: Number | Moment) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
@@ -103,31 +103,19 @@ class ExtractCandidate:
         return mine in theirs or theirs in mine
 
 
-@dataclass(slots=True)
-class _Pieces:
-    """Pieces of a source: its sentences that may answer, where pieces are, the first and last sentence of each."""
-
-    source: Source
-    sentences: list[TextSpan]
-    places: list[TextSpan] = field(default_factory=list)
-    joined: list[tuple[int, int]] = field(default_factory=list)
+_Piece = tuple[TextSpan, int, int]  # where it is, and its first and last sentence
 
 
-def _enumerate_pieces(source: Source, evidence: Evidence, longest: int) -> _Pieces:
-    """Enumerate the pieces of a source, none longer than `longest`."""
-    text, sentences = source.passage.text, _list_sentences(source, evidence)
-    pieces = _Pieces(source, sentences)
+def _enumerate_pieces(text: str, sentences: Sequence[TextSpan], longest: int) -> list[_Piece]:
+    """Enumerate the pieces of a text, none longer than `longest`."""
+    pieces: list[_Piece] = []
     for i, (start, end) in enumerate(sentences):
         if end - start > longest:
-            windows = split_long_span(text, (start, end), longest)
-            pieces.places.extend(windows)
-            pieces.joined.extend((i, i) for _ in windows)
-            continue
+            pieces += ((window, i, i) for window in split_long_span(text, (start, end), longest))
         for j in range(i, min(i + _MAX_JOINED_SENTENCES, len(sentences))):
             if sentences[j][1] - start > longest:
                 break
-            pieces.places.append((start, sentences[j][1]))
-            pieces.joined.append((i, j))
+            pieces.append(((start, sentences[j][1]), i, j))
     return pieces
 
 
@@ -150,10 +138,14 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
 
 
 def _score_candidates(
-    asked: QueryTerms, evidence: Evidence, pieces: _Pieces, compared: Sequence[PieceSimilarity | None]
+    asked: QueryTerms,
+    evidence: Evidence,
+    source: Source,
+    found: Sequence[TextSpan],
+    pieces: Sequence[_Piece],
+    compared: Sequence[PieceSimilarity | None],
 ) -> list[ExtractCandidate]:
-    """Score every piece of a source; `compared`: the similarity of each to the question."""
-    source, found = pieces.source, pieces.sentences
+    """Score every piece of a source with the sentences `found`; `compared`: its similarity to the question."""
     text, top = source.passage.text, max(one.score for one in evidence.sources)
     similarity = evidence.similarities.get(source.number)
     terms_of = dict(tokenize_sentences(text))
@@ -171,7 +163,7 @@ def _score_candidates(
     useful = [not related.isdisjoint(there) for there in stems]
     vague = asked.want in VAGUE_TYPES
     result = []
-    for (start, end), (i, j), similar in zip(pieces.places, pieces.joined, compared, strict=True):
+    for ((start, end), i, j), similar in zip(pieces, compared, strict=True):
         if (
             i < j
             and not useful[i]
@@ -221,11 +213,13 @@ def rank_candidates(
     asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH
 ) -> list[ExtractCandidate]:
     """Rank all pieces of the evidence, best first; `longest` is in characters."""
-    pieces = [_enumerate_pieces(source, evidence, longest) for source in evidence.sources]
-    near = [evidence.similarities.get(one.source.number) for one in pieces]
-    compared = [
-        similarity.measure_pieces(one.places) if similarity else [None] * len(one.places)
-        for one, similarity in zip(pieces, near, strict=True)
-    ]
-    scored = (_score_candidates(asked, evidence, *one) for one in zip(pieces, compared, strict=True))
+    parts = []
+    for source in evidence.sources:
+        sentences = _list_sentences(source, evidence)
+        parts.append((source, sentences, _enumerate_pieces(source.passage.text, sentences, longest)))
+    compared: list[Sequence[PieceSimilarity | None]] = []
+    for source, _, pieces in parts:
+        similarity = evidence.similarities.get(source.number)
+        compared.append(similarity.measure_pieces([at for at, *_ in pieces]) if similarity else [None] * len(pieces))
+    scored = (_score_candidates(asked, evidence, *one, near) for one, near in zip(parts, compared, strict=True))
     return sorted(chain.from_iterable(scored), key=lambda one: -one.score)

@@ -23,7 +23,7 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
 from rag_core.planning.plan import make_plan, widen_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
-from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, rerank_hits, search_passages
+from rag_core.retrieval.search import note_unindexed_posts, rerank_hits, search_passages
 from rag_core.run import Run, Stage
 from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Shortfall, Source
 from rag_core.verification.judge import judge_draft
@@ -82,7 +82,7 @@ async def answer_exactly(question: Question, plan: Plan, rag: Engine, run: Run) 
 
         exact = await run.attempt(Stage.CLAIM, answer_claim(question, plan, rag, run), None)
     if exact is not None:
-        await note_unindexed_posts(question.viewer, rag, run)
+        await note_unindexed_posts(question.viewer, rag, run, vectors=False)
     return exact
 
 
@@ -260,8 +260,7 @@ async def finish_draft(question: Question, found: Round, rag: Engine, run: Run) 
         run.shortfalls.append(Shortfall("support", one if left_out == 1 else several))
     draft = found.draft
     if not draft.sentences:
-        await note_unindexed_posts(question.viewer, rag, run)
-        await note_unembedded_posts(question.viewer, rag, run)
+        await note_unindexed_posts(question.viewer, rag, run, vectors=True)
     if draft.certainty is not Certainty.SURE or not draft.sentences or found.plan.kind is Kind.WHEN:
         return found
     adding = asyncio.to_thread(add_conflicting_post, question, found.plan, draft, found.evidence, rag)

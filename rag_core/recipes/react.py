@@ -474,7 +474,7 @@ async def run_react(question: Question, plan: Plan, rag: Engine, run: Run) -> Ro
             data, _ = await call_tool(step["tool"], step["input"], context)
         seen.append((step, json.dumps(data, ensure_ascii=False)[:_MAX_OBSERVATION_LENGTH]))
     if seen and seen[-1][0]["tool"] == "count" and context.exact is not None:
-        await note_unindexed_posts(question.viewer, rag, run)
+        await note_unindexed_posts(question.viewer, rag, run, vectors=False)
         return Round(plan, context.exact)
     if not context.found:
         raise RecipeFailed("The model found no post with its tools.")

@@ -31,7 +31,7 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term, join_post_text
-from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, resolve_filter, search_passages
+from rag_core.retrieval.search import note_unindexed_posts, resolve_filter, search_passages
 from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates, visible_posts
 from rag_core.storage.subscriptions import Watch
@@ -268,9 +268,7 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
                 keys = [place.key for place in reversed(await asyncio.to_thread(rag.lexical.all_of, only))]
                 whole, more = await _read_matching_posts(keys, spots.all_in, rag)
         entries = await _merge_copies(whole, near, question.viewer, rag, run)
-        await note_unindexed_posts(question.viewer, rag, run)
-        if wanted.words:
-            await note_unembedded_posts(question.viewer, rag, run)
+        await note_unindexed_posts(question.viewer, rag, run, vectors=bool(wanted.words))
         seen = question.viewer.select_readable(known)
         return SearchListing(wanted, only, spots, entries, len(whole), more, seen, tuple(run.shortfalls))
     finally:

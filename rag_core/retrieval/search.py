@@ -543,44 +543,34 @@ def _select_diverse(
     exempt, rest = firsts[:protected], firsts[protected:]
     ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
     alike: NDArray[np.floating[Any]] | None = None
-    if any(place not in stored for place, _ in rest):
-        alike = _measure_overlap([frozenset(text_keys[place].split()) for place, _ in rest])
+    if any(place not in stored for place, _ in rest):  # the Jaccard similarity of each pair of texts
+        sets = [frozenset(text_keys[place].split()) for place, _ in rest]
+        numbers = {word: n for n, word in enumerate(frozenset().union(*sets))}
+        holds = np.zeros((len(sets), len(numbers)), np.float32)
+        for row, words in zip(holds, sets, strict=True):
+            row[[numbers[word] for word in words]] = 1
+        shared = (holds @ holds.T).astype(np.float64)
+        sizes = shared.diagonal()
+        alike = shared / np.maximum(1, sizes[:, None] + sizes - shared)
     chosen = select_by_mmr(ranked, stored, rag.keep - len(exempt), rag.settings.retrieval.diversity, alike)
     kept = {place for place, _ in (*exempt, *chosen)}
     selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
     return [pair for pair in fused if pair[0] in selected]
 
 
-def _measure_overlap(sets: Sequence[frozenset[str]]) -> NDArray[np.floating[Any]]:
-    """Jaccard similarity of each pair of sets of words: shape (sets, sets)."""
-    numbers = {word: n for n, word in enumerate(frozenset().union(*sets))}
-    holds = np.zeros((len(sets), len(numbers)), np.float32)
-    for row, words in zip(holds, sets, strict=True):
-        row[[numbers[word] for word in words]] = 1
-    shared = (holds @ holds.T).astype(np.float64)
-    sizes = shared.diagonal()
-    overlap: NDArray[np.float64] = shared / np.maximum(1, sizes[:, None] + sizes - shared)
-    return overlap
-
-
 # Posts to embed that are worth telling: fewer are new ones, which wait for seconds.
 _MANY_UNEMBEDDED = 256
 
 
-async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
+async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run, *, vectors: bool) -> None:
     """Report a shortfall where the index lags behind the archive (first start, rebuild).
 
-    Only posts that this viewer may read count.
+    `vectors`: also where they lag far behind (a new model, a move to another store). Only posts that this viewer may
+    read count.
     """
     if behind := await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, viewer.channels):
         run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
-
-
-async def note_unembedded_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
-    """Report a shortfall where the vectors lag far behind (a new model, a move to another store).
-
-    Only posts that this viewer may read count.
-    """
-    if rag.dense and await count_queued_posts(rag.archive, viewer.channels, _MANY_UNEMBEDDED) == _MANY_UNEMBEDDED:
-        reason = f"At least {_MANY_UNEMBEDDED} posts are not embedded yet: they are searched by words only."
+    many = _MANY_UNEMBEDDED
+    if vectors and rag.dense and await count_queued_posts(rag.archive, viewer.channels, many) == many:
+        reason = f"At least {many} posts are not embedded yet: they are searched by words only."
         run.shortfalls.append(Shortfall("unembedded", reason))

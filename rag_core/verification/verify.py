@@ -26,7 +26,7 @@ from rag_core.planning.queries import (
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, rerank_hits, search_passages
+from rag_core.retrieval.search import note_unindexed_posts, rerank_hits, search_passages
 from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates
 from rag_core.storage.visible_posts import fetch_posts
@@ -353,8 +353,7 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
             whole = [post for post in own if build_text_key(post.text) == text_key]
             same = order_copies(whole)[0] if whole else None
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
-            await note_unindexed_posts(question.viewer, rag, run)
-            await note_unembedded_posts(question.viewer, rag, run)
+            await note_unindexed_posts(question.viewer, rag, run, vectors=True)
         left = len(claims) - len(chosen) + len(split_sentences(question.text[_LONGEST_MESSAGE:]))
         return Verification(tuple(verdicts), left, tuple(dict.fromkeys(run.shortfalls)), run.trace_id, readable, same)
     finally:

@@ -50,7 +50,7 @@ class Odd(LexicalIndex):
             if self.trouble:
                 raise self.trouble
             time.sleep(LONG_S)
-        return super().search(terms, only, n)
+        return super().search_each([terms], only, n)[0]
 
     def search_each(self, queries, only, n=50):
         return [self.search(terms, only, n) for terms in queries]

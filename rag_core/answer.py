@@ -147,10 +147,7 @@ def load_recipe(name: str) -> Callable[[Question, Plan, Engine, Run], Awaitable[
 async def run_recipe(
     name: str, question: Question, plan: Plan, rag: Engine, run: Run, *, careful: bool = False
 ) -> Round:
-    """Run a recipe, with `direct` as the fallback; with `careful` the draft is reviewed once more.
-
-    Raises RagError where `direct` fails too.
-    """
+    """Run a recipe, and `direct` where it fails; `careful`: with a review of the draft. Raises RagError."""
     # `direct` searches in two seconds, and quotes the posts where there is no time left to write
     reserve = 0.0 if name == DIRECT_RECIPE else reserve_for_fallback(rag.budgets.question)
     started, before, failed = time.perf_counter(), list(run.shortfalls), None

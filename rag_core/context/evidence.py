@@ -341,10 +341,7 @@ class PromptBudget:
 async def build_prompt_budget(
     question: Question, evidence: Evidence, model: LanguageModel, settings: LlmSettings, seat: LlmSession
 ) -> PromptBudget:
-    """Build the prompt with as much evidence as fits and can be read in time.
-
-    Raises GenerationFailed where no post fits at all, ModelTooSlow where too little can be read or written.
-    """
+    """Build the prompt with the evidence that fits and can be read in time. Raises GenerationFailed, ModelTooSlow."""
     most_posts, most_answer = settings.evidence_tokens, settings.answer_tokens
     if rates := model.rates:
         most_posts = min(most_posts, int(_READING_S * rates.prefill))

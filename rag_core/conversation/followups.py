@@ -529,10 +529,7 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
 
 
 async def resolve_followup(question: Question, rag: Engine, run: Run) -> tuple[Question, bool]:
-    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged.
-
-    Returns also whether it is a sentence that readers may be shown.
-    """
+    """Rewrite a follow-up with the stored turns of its conversation, as `rewrite_followup`; other questions stay."""
     turns = await run.attempt(Stage.MEMORY, load_turns(question, rag), ())
     return await rewrite_followup(question, turns, rag, run) if turns else (question, True)
 

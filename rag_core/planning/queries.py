@@ -156,10 +156,7 @@ def _extract_names(text: str) -> list[str]:
 
 
 def build_transliterated_query(text: str, otherwise: Sequence[str] = ()) -> str:
-    """Build one query of the names of a text, or else of other words, in the other script; empty without any.
-
-    The likeliest spelling of each name comes first.
-    """
+    """Build one query of the names of a text, or else of other words, in the other script, the likeliest first."""
     names = _extract_names(text) or otherwise
     words = (word for name in names for word in WORD.findall(name) if word[0].isupper() and tokenize(word))
     spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
@@ -341,10 +338,7 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
 
 
 def route_plan(plan: Plan, text: str) -> Plan:
-    """Choose the retrievers of a plan and, as the last of its reasons, the recipe: "direct" or "agent".
-
-    `text` is the question as it was asked.
-    """
+    """Choose the retrievers of a plan and, as its last reason, the recipe; `text` is the question as it was asked."""
     legs, why_legs = choose_retrievers(plan)
     patterns = (("a comparison", _COMPARISON), ("a span of time", _SPAN), ("a count", _COUNT_ASKED))
     if len(split_question(text)) > 1:

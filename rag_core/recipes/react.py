@@ -391,10 +391,7 @@ day ::= "\"20" [0-9] [0-9] "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-
 
 
 def parse_step(text: str) -> dict[str, Any] | None:
-    """Parse a step from the model's reply, ignoring text around it: a call as `call_tool` takes it, or of `ANSWER`.
-
-    None where there is none.
-    """
+    """Parse a step from the model's reply, ignoring text around it: a call of a tool or `ANSWER`, or None."""
     step = parse_json_object(text)
     if step is None or not isinstance(step.get("tool"), str):
         return None

@@ -114,10 +114,7 @@ class Fusion:
 def fuse_rankings(
     rankings: Sequence[Sequence[T]], weights: Sequence[float] = (), k: int = RRF_K
 ) -> list[tuple[T, float]]:
-    """Fuse any number of rankings by reciprocal rank; the score is 1 for an item that is first in all.
-
-    `weights` sum to 1; by default they are equal.
-    """
+    """Fuse rankings by reciprocal rank, with equal weights by default; an item that is first in all has the score 1."""
     scores: dict[T, float] = {}
     weights = weights or [1 / len(rankings) for _ in rankings]
     for ranking, weight in zip(rankings, weights, strict=True):

@@ -285,10 +285,7 @@ def rerank_by_features(
     found: RetrievalResult, passages: Mapping[PassageRef, Passage], plan: Plan, question: Question,
     statistics: TermStatistics,
 ) -> list[tuple[PassageRef, float]]:  # fmt: skip
-    """Rerank the hits of the question's own query; hits without a passage are left out.
-
-    The scores fall with the order; the best is 1.
-    """
+    """Rerank the hits of the question's own query that have a passage; scores fall with the order, the best is 1."""
     asked = QueryTerms.of(plan.asked or plan.queries[0], statistics.weight, plan.aliases)
     present = not (plan.since or plan.until or _PAST.search(question.text))
     top = max((score for _, score in found.ranked), default=0.0) or 1.0
@@ -518,10 +515,7 @@ _PROTECTED_HITS = 20  # first texts exempt from MMR, which cost 2 to 6 points of
 async def diversify_hits(
     fused: RankedPlaces, own: RetrievalResult, passages: dict[PassageRef, Passage], rag: Engine
 ) -> tuple[dict[PassageRef, float], RankedPlaces]:
-    """Select diverse hits by MMR; returns the cosine of each hit to the question vector, and the kept hits.
-
-    Raises VectorsUnavailable.
-    """
+    """Select diverse hits by MMR: the cosine of each to the question, and the kept ones. Raises VectorsUnavailable."""
     stored = await own.vectors.read([place for place, _ in fused]) if own.vectors else {}
     vector = own.vector
     likeness = {} if vector is None else {place: float(there @ vector) for place, there in stored.items()}

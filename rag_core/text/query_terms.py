@@ -218,10 +218,7 @@ def extract_name_stems(text: str) -> frozenset[str]:
 
 
 def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
-    """Whether the text contains the wanted type, beyond what the question already says.
-
-    False for reasons, steps, places and others that any sentence may be.
-    """
+    """Whether a text has the wanted type, beyond what the question says; never a type that no pattern tells."""
     if want in VAGUE_TYPES:
         return want is AnswerType.ANYTHING
     low, (asked, stems) = _normalize_text(text), _read_question(question)

@@ -118,10 +118,7 @@ def _strip_pieces(text: str, pieces: Iterable[TextSpan]) -> list[TextSpan]:
 
 
 def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGTH) -> list[TextSpan]:
-    """Split a long sentence into overlapping windows, cut between clauses where possible.
-
-    Together the windows hold every word of the sentence.
-    """
+    """Split a long sentence into overlapping windows that hold every word, cut between clauses where possible."""
     start, end = span
     if end - start <= longest:
         return [span]

@@ -369,10 +369,7 @@ def is_predicate_verb(word: Word) -> bool:
 
 
 def find_main_verb(claim: SentenceFacts) -> Word | None:
-    """Find the verb that follows the subject; an English word in "s" is one only where nothing else is.
-
-    A part of a compound such as "paid-up" is none.
-    """
+    """Find the verb that follows the subject, no part of a compound ("paid-up"); English words in "s" come last."""
     verbs = [w for w in claim.all_words[1:] if is_predicate_verb(w) and claim.text[w.end : w.end + 1] != "-"]
     plural = [word for word in verbs if word.low.isascii() and word.low.endswith("s") and word.stem]
     return next((word for word in verbs if word not in plural), plural[0] if plural else None)

@@ -341,10 +341,7 @@ def _fit_period(one: ExtractCandidate, period: Period) -> int:
 
 
 def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:
-    """Whether a piece names a day that lay ahead when it was posted and has passed since.
-
-    What holds from a day on ("from 1 May") holds after it.
-    """
+    """Whether a piece names a day that lay ahead when posted and has passed since; "from 1 May" holds after it."""
     if _FROM_DAY.search(piece.text):
         return False
     posted, days = piece.source.passage.date.date(), list[date]()  # of a span the last
@@ -377,10 +374,7 @@ def quote_span(of: Passage | Post, span: TextSpan) -> Sentence:
 
 
 def quote_earlier_piece(ranked: RankedPieces, question: Question) -> Sentence | None:
-    """Quote the piece that the first supersedes, in one line that says that it is earlier.
-
-    None where there is none, or where it says the same.
-    """
+    """Quote the piece that the first supersedes, as an earlier one; None without one, or where it says the same."""
     piece = ranked.earlier
     if piece is None or len(piece.text) > MAX_FRAMED_QUOTE_LENGTH:
         return None
@@ -412,10 +406,7 @@ def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engin
 
 
 def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine) -> Draft:
-    """Quote the best piece of the evidence where it surely answers the question, the best ones where it may.
-
-    An empty draft where it does not.
-    """
+    """Quote the best piece of the evidence where it surely answers, the best ones where it may; else an empty draft."""
     likely, dated = ranked.likely, plan.kind is Kind.WHEN
     certainty, best = rag.calibration.grade(likely), next(iter(ranked.pieces), None)
     # passages of the best pieces that are about the question, read no further than needed

@@ -140,10 +140,7 @@ _MAX_HEADING_LENGTH, _MAX_HEADING_TOKENS = 90, 40
 
 
 async def write_heading(found: Sequence[Post], viewer_id: int, rag: Engine) -> str:
-    """Write a heading of posts about one subject that they support.
-
-    "" without a model, where it is busy or fails, or says something else.
-    """
+    """Write a heading that posts about one subject support; "" where no model is idle, or it fails or says else."""
     model = rag.writer
     if model is None or model.waiting:  # readers' questions go first
         return ""

@@ -22,12 +22,7 @@ from rag_core.dates import find_dates, parse_coming_period, parse_period
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
-from rag_core.planning.intents import (
-    RECENT_EVENTS,
-    asks_of_this_channel,
-    counts_all_posts,
-    strip_asking_phrase,
-)
+from rag_core.planning.intents import RECENT_EVENTS, asks_of_this_channel, counts_all_posts, strip_asking_phrase
 from rag_core.planning.queries import AUXILIARY_VERBS, QUESTION_WORDS, split_question
 from rag_core.run import Run, Stage
 from rag_core.storage.readers import (

@@ -213,14 +213,14 @@ def correct_spelling(
     """
     read, sought = dict[str, str](), dict[str, str]()
 
-    def is_word(word: str) -> bool:
+    def is_known(word: str, *, exactly: bool = False) -> bool:
+        """Whether a word is one; where not `exactly`, also in English, in the other script, or a surname in any form."""
         term = stem(word)
-        known = not term or frequency(term) > 0
-        return known or is_table_word(word) or is_dictionary_word(word) or is_asking_word(word)
-
-    def is_known(word: str) -> bool:
-        """Whether a word is one, or posts have it in the other script, or a surname in any form: "Торосов"."""
-        if is_word(word) or (word.isascii() and (is_english_word is None or is_english_word(word))):
+        if not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word) or is_asking_word(word):
+            return True
+        if exactly:
+            return False
+        if word.isascii() and (is_english_word is None or is_english_word(word)):
             return True
         terms = (*(stem(spelt) for spelt in transliterate_word(word)), *list_surname_stems(word.capitalize()))
         return any(frequency(term) for term in terms if term)
@@ -231,7 +231,7 @@ def correct_spelling(
             return found[0]
         for table in (_TO_RUSSIAN, _TO_LATIN):
             other = typed.translate(table)
-            if LETTERS.fullmatch(other) and other.isascii() != typed.isascii() and is_word(other):
+            if LETTERS.fullmatch(other) and other.isascii() != typed.isascii() and is_known(other, exactly=True):
                 read[found[0]] = other
                 return other
         return found[0]

@@ -21,14 +21,7 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ModelTooSlow, RagError
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.llm.rates import has_time_to_reduce
-from rag_core.recipe_steps import (
-    Round,
-    answer_exactly,
-    finish_draft,
-    keep_extract,
-    require_model,
-    search_and_extract,
-)
+from rag_core.recipe_steps import Round, answer_exactly, finish_draft, keep_extract, require_model, search_and_extract
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rag_core.text.post_text import find_poll
 from rag_core.text.query_terms import VAGUE_TYPES, QueryTerms, contains_answer_type
-from rag_core.text.sentences import (
-    MAX_SENTENCE_LENGTH,
-    TextSpan,
-    build_text_key,
-    split_long_span,
-    tokenize_sentences,
-)
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, tokenize_sentences
 from rag_core.text.tokens import find_similar_stems, tokenize
 from rag_core.types import Evidence, Source
 

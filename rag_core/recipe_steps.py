@@ -14,7 +14,6 @@ from rag_core.context.evidence import (
     add_conflicting_post,
     compose_evidence,
     find_later_posts,
-    find_successor,
     gather_evidence,
 )
 from rag_core.engine import Engine
@@ -28,7 +27,7 @@ from rag_core.run import Run, Stage
 from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Shortfall, Source
 from rag_core.verification.judge import judge_draft
 from rag_core.writing.extract import RankedPieces, extract_draft, rank_evidence
-from rag_core.writing.extract_candidates import ExtractCandidate
+from rag_core.writing.extract_candidates import ExtractCandidate, find_successor
 from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, load_prompt, quote_question
 from rag_core.writing.write import write_draft
 

@@ -1,6 +1,6 @@
 """Extractive answers: the one to three pieces of the evidence that answer best, word for word, and fixed phrases.
 
-What supersedes the best piece (`context/evidence.py`) is shown first, and that one as an earlier value.
+What supersedes the best piece (`extract_candidates.py`) is shown first, and that one as an earlier value.
 """
 
 from __future__ import annotations

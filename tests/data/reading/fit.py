@@ -5,8 +5,8 @@ python tests/data/reading/fit.py --models DIR [--write] [FOLDER …]
 Asks the questions of each folder (21 that `train.py` leaves alone) by the product, without bars, with the embedder
 of MODELS__EMBEDDER, and prints the AUC of a set held out at a time, beside that of the probability in use; --write fits
 on all of them and writes `rag_core/answering.npy`. FOLDERs that are given after --test report, and nothing is fitted on
-them. The constant and weights of `_SUCCESSION` in `context/evidence.py` are printed, and how many right first pieces
-they gain by bar, a set held out at a time.
+them. The constant and weights of `_SUCCESSION` in `writing/extract_candidates.py` are printed, and how many right first
+pieces they gain by bar, a set held out at a time.
 """
 
 import argparse
@@ -25,9 +25,8 @@ from bot.evaluation.measures import answer_or_refuse, build_question, compute_au
 from bot.settings import Settings
 from rag_core import calibration
 from rag_core.calibration import AnsweringFeatures
-from rag_core.context import evidence
-from rag_core.context.evidence import SuccessionFeatures
-from rag_core.writing import extract
+from rag_core.writing import extract, extract_candidates
+from rag_core.writing.extract_candidates import SuccessionFeatures
 
 HERE = Path(__file__).parent
 FOLDERS = (*range(19, 22), *range(70, 81), *range(139, 143), *range(172, 175))
@@ -43,7 +42,7 @@ async def measure(folder, settings):
     """
     rows, later, seen, listed, dataset = [], [], [], [], read_dataset(folder, (), None, None)
     recorded = lambda features: seen.append(features) or calibration.estimate_answering(features)  # noqa: E731
-    list_successors = evidence.list_successors
+    list_successors = extract_candidates.list_successors
 
     def record_successors(piece, *given):
         listed.append((piece, list_successors(piece, *given)))
@@ -51,7 +50,7 @@ async def measure(folder, settings):
 
     with (
         patch.object(extract, "estimate_answering", recorded),
-        patch.object(evidence, "list_successors", record_successors),
+        patch.object(extract_candidates, "list_successors", record_successors),
     ):
         async with open_indexed_dataset(dataset, settings) as data:
             data.rag = replace(data.rag, calibration=data.rag.calibration.without_bars())

@@ -36,9 +36,9 @@ async def test_the_models_k_and_fusion_are_obeyed(library, make_post, monkeypatc
         asked.append(n)
         return await own(query, only, n, *rest)
 
-    def counted(queries, only, n):
+    def counted(queries, only, n, *rest):
         asked.append(n)
-        return each(queries, only, n)
+        return each(queries, only, n, *rest)
 
     async def measured(fused, *rest):
         diversified.append(len(fused))

@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def measure_processor_s(group):
 
 
 async def ask_at_once(home, readers, up):
-    """Seconds until each reader had an answer (None: none came), and its text; and the bot's processor time for all.
+    """Seconds until each reader had an answer (None: none came), and its text; the bot's processor time; its calls.
 
     `up`: seconds of the bot before.
     """
@@ -91,9 +92,11 @@ async def ask_at_once(home, readers, up):
         await bot.ready()
         await sandbox.until(lambda: not home.has_unembedded(), 1800)
         await asyncio.sleep(up)
-        before = measure_processor_s(bot.pid)
+        before, called = measure_processor_s(bot.pid), len(sandbox.transcript)
         asking = (_ask(sandbox, _FIRST_READER + n, text) for n, (text, _) in enumerate(questions))
-        return await asyncio.gather(*asking), measure_processor_s(bot.pid) - before
+        found = await asyncio.gather(*asking)
+        calls = Counter(line["method"] for line in sandbox.transcript[called:])
+        return found, measure_processor_s(bot.pid) - before, calls
     finally:
         await bot.killed(engine=True)
         await sandbox.stop()
@@ -119,7 +122,7 @@ def main():
     settings = dict(one.split("=", 1) for one in asked.set)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, busy_processes(asked.busy):
         home = BotHome(Path(name), offline_models(asked.models), settings)
-        found, processor_s = asyncio.run(ask_at_once(home, asked.readers, asked.up))
+        found, processor_s, calls = asyncio.run(ask_at_once(home, asked.readers, asked.up))
         log = home.log.read_text("utf-8", "replace")
     waits = [took for took, _ in found if took is not None]
     figures = {
@@ -128,6 +131,7 @@ def main():
         "median_s": round(float(np.median(waits)), 1) if waits else None,
         "last_s": round(max(waits), 1) if waits else None,
         "processor_ms_each": round(1000 * processor_s / len(found)),
+        "calls_each": {method: round(count / len(found), 1) for method, count in calls.most_common(4)},
         "tracebacks": log.count("Traceback"),
         "warnings": log.count("WARNING"),
     }

@@ -58,21 +58,25 @@ class CheckContext:
 
 
 class Check(NamedTuple):
-    """A check: its name, its timeout in seconds, and its function."""
+    """A check: its name, its timeout in seconds, and its function, which may need the archive that is open."""
 
     name: str
     seconds: float
-    look: Callable[[CheckContext], AsyncIterator[Finding]]
+    look: Callable[..., AsyncIterator[Finding]]
+    of_archive: bool = False
 
 
 async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterator[tuple[str, Finding]]:
     """Run the checks and yield (name of the check, finding); secrets are masked."""
     for check in checks:
+        if check.of_archive and case.archive is None:
+            continue
+        given = (case, case.archive) if check.of_archive else (case,)
         findings: list[Finding] = []
         failure = ""
         try:
             async with asyncio.timeout(check.seconds):
-                async for finding in check.look(case):
+                async for finding in check.look(*given):
                     findings.append(finding)
         except TimeoutError:
             failure = (
@@ -143,13 +147,11 @@ async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
             yield bad(f"{path} can be read by other users of this machine: run chmod {mode} {path}.")
 
 
-async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
+async def check_models(case: CheckContext, archive: Archive) -> AsyncIterator[Finding]:
     """Check each model in use once: its checksums, read in full, and its memory, unless a running bot has it loaded."""
-    if case.archive is None:
-        return
     rag_settings = case.settings.rag()
-    live = await active_models.find_live_model(case.archive)
-    used = active_models.list_models_in_use(rag_settings, await load_choices(case.archive), live)
+    live = await active_models.find_live_model(archive)
+    used = active_models.list_models_in_use(rag_settings, await load_choices(archive), live)
     for name in dict.fromkeys(used.values()):
         try:
             need = await asyncio.to_thread(_check_model_files, name, active_models.get_models_folder(rag_settings))
@@ -166,7 +168,7 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
             )
         else:
             yield fine(f"{name}: its files are what they were when they came")
-    if progress := await active_models.find_embedder_progress(rag_settings, case.archive):
+    if progress := await active_models.find_embedder_progress(rag_settings, archive):
         yield note(str(progress))
 
 

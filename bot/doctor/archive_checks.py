@@ -95,21 +95,19 @@ async def report_start(case: CheckContext) -> AsyncIterator[Finding]:
         yield finding
 
 
-async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
+async def check_channels(case: CheckContext, archive: Archive) -> AsyncIterator[Finding]:
     """Report every channel in a line, and the inbox."""
-    if case.archive is None:
-        return
-    channels_by_id = await channels.load_channels(case.archive)
+    channels_by_id = await channels.load_channels(archive)
     if not channels_by_id:
         yield note("no channels yet: citegram import result.json, or make the bot admin of a channel")
     for channel in channels_by_id.values():
-        count = await posts.count_posts(case.archive, channel.chat_id)
+        count = await posts.count_posts(archive, channel.chat_id)
         closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
         yield note(
             f"{strip_control_characters(channel.title)}: {count} posts, {channel.state}, "
             f"{channel.visibility.value}{closed}"
         )
-    inbox = await raw_updates.count_updates_by_state(case.archive)
+    inbox = await raw_updates.count_updates_by_state(archive)
     yield fine(f"inbox: {inbox['pending']} waiting")
     if inbox["poison"]:
         yield bad(
@@ -125,12 +123,12 @@ _READERS = {
 }
 
 
-async def check_media(case: CheckContext) -> AsyncIterator[Finding]:
+async def check_media(case: CheckContext, archive: Archive) -> AsyncIterator[Finding]:
     """Check that the files of posts can be read, where there are any."""
-    if case.archive is None or case.settings.media.files == "off":
+    if case.settings.media.files == "off":
         return
-    status = await load_media_status(case.archive)
-    speech_model = await find_speech_model(case.settings.rag(), case.archive)
+    status = await load_media_status(archive)
+    speech_model = await find_speech_model(case.settings.rag(), archive)
     missing = await asyncio.to_thread(find_missing_readers, speech_model)
     for kind, one in status.items():
         if kind in missing and one.waiting:
@@ -140,14 +138,12 @@ async def check_media(case: CheckContext) -> AsyncIterator[Finding]:
         yield note(f"no post has a {' or a '.join(kinds)} so far. To read one that comes: {remedies}")
 
 
-async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
+async def check_jobs(case: CheckContext, archive: Archive) -> AsyncIterator[Finding]:
     """Report the running rebuild and the scheduled jobs."""
-    if case.archive is None:
-        return
-    if (rebuild := await index_state.find_running_rebuild(case.archive)) is not None:
+    if (rebuild := await index_state.find_running_rebuild(archive)) is not None:
         now = "is being rebuilt" if case.runs else "is half rebuilt (it goes on when the bot runs)"
         yield note(f"the index {now}: {rebuild.done} of {rebuild.total} posts")
-    all_jobs = await index_state.load_jobs(case.archive)
+    all_jobs = await index_state.load_jobs(archive)
     for job in all_jobs:
         if job.failing:
             yield bad(f"the job {job.name} failed ({job.failed_at:%Y-%m-%d %H:%M} UTC): {job.error}")
@@ -155,13 +151,13 @@ async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
         yield fine(f"scheduled jobs: {', '.join(job.name for job in all_jobs)}; each ended well")
 
 
-async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
+async def check_backups(case: CheckContext, archive: Archive) -> AsyncIterator[Finding]:
     """Check the age of the newest backup, and that it can be restored."""
-    if case.archive is None or not (count := await posts.count_posts(case.archive)):
+    if not (count := await posts.count_posts(archive)):
         return
-    backups, now = list_backups(case.archive.folder), datetime.now(UTC)
+    backups, now = list_backups(archive.folder), datetime.now(UTC)
     if not backups:
-        since = await channels.get_first_channel_date(case.archive)
+        since = await channels.get_first_channel_date(archive)
         if since is not None and now - since < _MAX_BACKUP_AGE:
             yield note("no backup yet: the first is made at night, or with citegram backup")
         else:
@@ -178,11 +174,9 @@ async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
         yield note("DATA__BACKUPS is 0: no backup is made at night")
 
 
-async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
+async def check_indexes(case: CheckContext, archive: Archive) -> AsyncIterator[Finding]:
     """Check both indexes against the archive, and report the models that use them."""
-    if case.archive is None:
-        return
-    archive_size, facts = f"archive: {await posts.count_posts(case.archive)} posts", case.facts
+    archive_size, facts = f"archive: {await posts.count_posts(archive)} posts", case.facts
     if facts is None:
         yield note(archive_size)
         return

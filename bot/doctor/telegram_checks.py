@@ -21,7 +21,7 @@ from bot.settings import BotSettings
 from bot.telegram.session import PROXY_ERROR, create_session
 from bot.views.text import strip_control_characters
 from rag_core.errors import RagError, SettingsWrong
-from rag_core.storage import channel_history, channels, readers
+from rag_core.storage import Archive, channel_history, channels, readers
 from rag_core.types import Channel
 
 CALL_TIMEOUT_SECONDS = 8.0  # for each call
@@ -84,13 +84,13 @@ def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) 
     return f"{api} answers with an error of its own: wait; what is written meanwhile is kept by Telegram for 24 hours."
 
 
-async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
+async def check_rights(case: CheckContext, archive: Archive) -> AsyncIterator[Finding]:
     """Check the bot's rights: a finding for each chat that needs action, and one if all are in order."""
-    if case.archive is None or not case.settings.bot.token.get_secret_value():
+    if not case.settings.bot.token.get_secret_value():
         return
-    known = (await channels.load_channels(case.archive)).values()
+    known = (await channels.load_channels(archive)).values()
     live = [channel for channel in known if channel.inside and channel.state == "active"]
-    groups = await readers.list_bound_groups(case.archive)
+    groups = await readers.list_bound_groups(archive)
     async with open_bot(case.settings.bot) as bot:
         try:
             await bot.me()
@@ -106,11 +106,9 @@ async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
         yield fine(f"the bot reads {len(live)} channels and may answer in {len(groups)} bound groups")
 
 
-async def check_history(case: CheckContext) -> AsyncIterator[Finding]:
+async def check_history(case: CheckContext, archive: Archive) -> AsyncIterator[Finding]:
     """Sign in for history and ask for a message of the first channel; nothing without HISTORY__API_ID."""
-    if case.archive is None:
-        return
-    live = [one for one in (await channels.load_channels(case.archive)).values() if one.inside]
+    live = [one for one in (await channels.load_channels(archive)).values() if one.inside]
     try:
         async with open_history_client(case.settings) as client:
             if client is None:
@@ -122,7 +120,7 @@ async def check_history(case: CheckContext) -> AsyncIterator[Finding]:
     except RagError as exc:
         yield bad(f"history: {exc.reason}")
         return
-    yield fine(f"history: signed in, {len(await channel_history.list_backfills(case.archive))} channels begun")
+    yield fine(f"history: signed in, {len(await channel_history.list_backfills(archive))} channels begun")
 
 
 async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -> Finding | None:

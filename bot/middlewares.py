@@ -43,8 +43,8 @@ class ChatCommand(Command):
     """Command filter: these commands, in either case, in private chats and groups or only in some `chats`.
 
     A forwarded command is somebody else's: it is not done in the name of who forwards it.
-    Handlers get `addressed`: the chat is private, or the command names the bot (/help@bot). A bare command in a group
-    may be meant for another bot; with `addressed_only` it is left alone.
+    Handlers get what is `given` after the command, and `addressed`: the chat is private, or the command names the bot
+    (/help@bot). A bare command in a group may be meant for another bot; with `addressed_only` it is left alone.
     """
 
     def __init__(self, *names: str, chats: Collection[str] = PRIVATE | GROUPS, addressed_only: bool = False) -> None:
@@ -53,14 +53,16 @@ class ChatCommand(Command):
         self._addressed_only = addressed_only
 
     async def __call__(self, message: Message, bot: Bot) -> bool | dict[str, Any]:
-        """Return `command` and `addressed` for the handler; False where the message is not for it."""
+        """Return `command`, `given` and `addressed` for the handler; False where the message is not for it."""
         possible = message.chat.type in self._chats and message.forward_origin is None
         found = possible and await super().__call__(message, bot)
         if not isinstance(found, dict):
             return False
         alone = message.ephemeral_message_id is not None  # only the bot sees it
         addressed = message.chat.type in PRIVATE or alone or bool(found["command"].mention)
-        return {**found, "addressed": addressed} if addressed or not self._addressed_only else False
+        if self._addressed_only and not addressed:
+            return False
+        return {**found, "given": (found["command"].args or "").strip(), "addressed": addressed}
 
 
 async def extract_addressed_question(message: Message, bot: Bot) -> dict[str, str] | bool:

@@ -16,7 +16,6 @@ from itertools import groupby
 
 from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
-from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Pre, Text, as_list
 
@@ -360,11 +359,10 @@ _MINUS = ("-", "−", "–")
 
 
 @router.message(ChatCommand("synonyms", chats=PRIVATE), flags=ADMINS_ONLY)
-async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+async def _on_synonyms(message: Message, given: str, context: AppContext, words: Translator) -> None:
     """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
     reader = access.get_reader(message)
     known = await access.get_readable_channels(context.admins, reader)
-    given = (command.args or "").strip()
     how = words.rich("synonyms-how", example=Code(f"/synonyms {words('synonyms-example')}"))
     if not given:
         stored = await list_synonyms(context.archive, known)
@@ -405,10 +403,10 @@ _MAX_TOKEN_NAME_LENGTH = 40
 
 
 @router.message(ChatCommand("token", chats=PRIVATE), flags=ADMINS_ONLY)
-async def _on_token(message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator) -> None:
+async def _on_token(message: Message, given: str, bot: Bot, context: AppContext, words: Translator) -> None:
     """Make a token for the named program, with the rights of its admin or of the person whose id comes last."""
     maker, settings = message.chat.id, context.settings.mcp
-    name, _, last = join_lines(command.args or "").rpartition(" ")
+    name, _, last = join_lines(given).rpartition(" ")
     who = parse_person_id(last) if name else None
     name, who = (name, who) if who else (f"{name} {last}".strip(), maker)
     if not settings.listen:

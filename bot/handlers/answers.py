@@ -15,7 +15,6 @@ from typing import Any
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import TelegramAPIError, TelegramBadRequest
-from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, ReactionTypeEmoji, Update
 from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
@@ -458,11 +457,11 @@ async def _render_dropped_sentences(trace_id: str, viewer: Viewer, context: AppC
 
 @router.message(middlewares.ChatCommand("why"))
 async def _on_why(
-    message: Message, command: CommandObject, addressed: bool, bot: Bot, context: AppContext, words: Translator
+    message: Message, given: str, addressed: bool, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     admin = message.chat.type == "private" and access.is_admin(message, context.admins)
-    if admin and command.args:
-        stages = await _render_trace(command.args.strip(), context.archive, words)
+    if admin and given:
+        stages = await _render_trace(given, context.archive, words)
         await respond(message, **(stages or Text(words("why-trace-unknown"))).as_kwargs())
         return
     asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
@@ -478,15 +477,14 @@ async def _on_why(
 
 
 @router.message(middlewares.ChatCommand("plan", chats=middlewares.PRIVATE), flags=middlewares.ADMINS_ONLY)
-async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    text = (command.args or "").strip()
-    if not text:
+async def _on_plan(message: Message, given: str, context: AppContext, words: Translator) -> None:
+    if not given:
         await message.answer(words("plan-how"))
         return
     reader = access.get_reader(message)
     viewer = await access.build_viewer(context.admins, reader)
     now = datetime.now(await context.load_zone(message.chat.id))
-    question = Question(text, detect_language(text), now, viewer)
+    question = Question(given, detect_language(given), now, viewer)
     try:
         lines = await describe_plan(question, context.rag)
     except RagError as exc:

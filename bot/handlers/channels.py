@@ -20,7 +20,6 @@ from functools import partial
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
-from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
@@ -336,10 +335,10 @@ _REMOVED = re.compile(r"[-−–]\s*(.+)")
 
 
 @router.message(ChatCommand("sets", addressed_only=True))
-async def _on_sets(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+async def _on_sets(message: Message, given: str, context: AppContext, words: Translator) -> None:
     """List the sets, save one ("work = @first, Second channel"), or after a minus remove one."""
     reader = access.get_reader(message)
-    given = " ".join((command.args or "").split())
+    given = " ".join(given.split())
     await access.check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     readable = await access.get_readable_channels(context.admins, reader)
     how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))

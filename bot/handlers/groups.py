@@ -47,15 +47,14 @@ async def _on_blocked_question(message: Message, words: Translator) -> None:
 
 
 @router.message(ChatCommand("settings", addressed_only=True), flags=TO_ASKER)
-async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+async def _on_settings(message: Message, given: str, context: AppContext, words: Translator) -> None:
     """Show the settings of a group, or the time zones, after the one that was typed is set."""
     await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("group-admins-only"))
-    typed = (command.args or "").strip()
-    if typed and find_time_zone(typed) is None:
+    if given and find_time_zone(given) is None:
         await respond(message, **words.rich("zone-unknown", example=Code(_EXAMPLE)).as_kwargs())
-    elif typed or message.chat.type == "private":
-        if typed:
-            await readers.save_chat_zone(context.archive, message.chat.id, typed)
+    elif given or message.chat.type == "private":
+        if given:
+            await readers.save_chat_zone(context.archive, message.chat.id, given)
         await message.answer(**(await _render_zones(message.chat.id, context, words)).as_kwargs())
     else:
         await message.reply(**(await _render_settings(message.chat.id, context, words)).as_kwargs())
@@ -240,10 +239,8 @@ _MESSAGE_FORMS = {"rich": True, "plain": False}  # as typed after /mode
 
 
 @router.message(ChatCommand("mode"), flags=TO_ASKER)
-async def _on_mode(
-    message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
-) -> None:
-    wanted, reader = (command.args or "").strip().casefold(), get_reader_id(message)
+async def _on_mode(message: Message, given: str, addressed: bool, context: AppContext, words: Translator) -> None:
+    wanted, reader = given.casefold(), get_reader_id(message)
     typed = {
         words(name, recipe=one).casefold(): one for name in ("mode-name", "mode-word") for one in _READER_MODES.values()
     }

@@ -19,7 +19,6 @@ from secrets import token_urlsafe
 from typing import Any
 
 from aiogram import Bot, F, Router
-from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
@@ -236,16 +235,15 @@ async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
 @router.message(IN_PRIVATE, F.document, _is_export_from_admin)
 async def _on_import(
     message: Message, bot: Bot, context: AppContext, imports: ImportRunner, words: Translator,
-    command: CommandObject | None = None,
+    given: str | None = None,
 ) -> None:  # fmt: skip
     """Begin an import; without the command, or without a document, say how that is done."""
     document = message.document or (message.reply_to_message.document if message.reply_to_message else None)
-    if document is None or command is None:
+    if document is None or given is None:
         await message.reply(**words.rich("import-how", example=Code("/import")).as_kwargs())
         return
-    order, asked = ImportOrder(document, message, words), (command.args or "").strip()
-    named = _CHANNEL_PATTERN.fullmatch(asked)
-    if asked and not named:
+    order, named = ImportOrder(document, message, words), _CHANNEL_PATTERN.fullmatch(given)
+    if given and not named:
         await message.reply(words("import-other-chat", file=order.file))
         return
     if named and named["id"]:  # ids in links and in Telegram Desktop have no sign

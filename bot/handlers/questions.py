@@ -14,7 +14,6 @@ from secrets import token_urlsafe
 
 from aiogram import Bot, F, Router
 from aiogram.enums import ContentType
-from aiogram.filters import CommandObject
 from aiogram.types import (
     CallbackQuery,
     InlineKeyboardMarkup,
@@ -130,14 +129,14 @@ _SUGGESTING_KINDS = {TalkKind.WHAT_CAN_YOU_DO, TalkKind.WHO_ARE_YOU, TalkKind.HE
 @router.message(middlewares.ChatCommand("verify"))
 async def _on_verify(
     message: Message,
-    command: CommandObject,
+    given: str,
     addressed: bool,
     event_update: Update,
     bot: Bot,
     context: AppContext,
     words: Translator,
 ) -> None:
-    text, lang, parent = (command.args or "").strip(), words.lang, middlewares.get_replied_message(message)
+    text, lang, parent = given, words.lang, middlewares.get_replied_message(message)
     if text:
         lang = detect_question_language(text, words.lang)
     elif message.quote and message.quote.is_manual:  # the selected part of the replied message, else all of it
@@ -179,8 +178,8 @@ _MEMORY_SWITCHES = {"on": True, "off": False}
 
 
 @router.message(middlewares.ChatCommand("new", addressed_only=True))
-async def _on_new(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    wanted = (command.args or "").strip().casefold()
+async def _on_new(message: Message, given: str, context: AppContext, words: Translator) -> None:
+    wanted = given.casefold()
     if wanted and wanted not in _MEMORY_SWITCHES:
         raise Refusal(words("talk-unknown"))
     if wanted:
@@ -231,10 +230,8 @@ _USER_CONTENT_TYPES = {
 
 
 @router.message(middlewares.ChatCommand("ask"))
-async def _on_ask(
-    message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
-) -> None:
-    await submit_question(message, (command.args or "").strip(), event_update.update_id, context, words)
+async def _on_ask(message: Message, given: str, event_update: Update, context: AppContext, words: Translator) -> None:
+    await submit_question(message, given, event_update.update_id, context, words)
 
 
 @router.message(middlewares.IN_PRIVATE, F.text.startswith("/"))

@@ -14,7 +14,6 @@ from datetime import tzinfo
 from functools import partial
 
 from aiogram import Router
-from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
@@ -227,10 +226,10 @@ async def render_profile(
 
 
 @router.message(ChatCommand("about", addressed_only=True))
-async def _on_about(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+async def _on_about(message: Message, given: str, context: AppContext, words: Translator) -> None:
     reader = access.get_reader(message)
     readable = await access.get_readable_channels(context.admins, reader)
     viewer = Viewer(reader.user_id, frozenset(readable))
     zone = await context.load_zone(message.chat.id)
-    view = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
+    view = await render_profile(given, readable, viewer, context.rag, words, zone)
     await view.send(partial(respond, message), reader, context.admins)

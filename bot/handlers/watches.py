@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from aiogram import Bot, Router
-from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
@@ -37,8 +36,8 @@ _BUTTON_LENGTH = 24
 
 
 @router.message(ChatCommand("watch", addressed_only=True))
-async def _on_watch(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    given, reader = " ".join((command.args or "").split()), get_reader(message)
+async def _on_watch(message: Message, given: str, context: AppContext, words: Translator) -> None:
+    given, reader = " ".join(given.split()), get_reader(message)
     await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     example = Code(f"/watch {words('watch-example')}")
     query, named = split_channels(given, await access.get_readable_channels(context.admins, reader))
@@ -118,10 +117,8 @@ _NOW_DAYS, _NOW_HOUR = 7, 9  # of "now" in a chat without a plan
 
 
 @router.message(ChatCommand("digest", addressed_only=True))
-async def _on_digest(
-    message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator
-) -> None:
-    given, reader = " ".join((command.args or "").split()), get_reader(message)
+async def _on_digest(message: Message, given: str, bot: Bot, context: AppContext, words: Translator) -> None:
+    given, reader = " ".join(given.split()), get_reader(message)
     archive, chat = context.archive, message.chat.id
     await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     zone, now = await context.load_zone(chat), datetime.now(UTC)

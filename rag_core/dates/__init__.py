@@ -13,11 +13,13 @@ from datetime import date, datetime, time, timedelta
 from itertools import islice, pairwise
 from typing import NamedTuple
 
+from babel.dates import format_date
+
 from rag_core.dates.calendar_arithmetic import DateRange, build_day_range, resolve_date_parts
 from rag_core.dates.date_reader import find_dates
 from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
 
-__all__ = ["Period", "find_dates", "parse_coming_period", "parse_period", "read_coming"]
+__all__ = ["Period", "find_dates", "format_day", "parse_coming_period", "parse_period", "read_coming"]
 
 _MAX_CANDIDATES = 3  # candidates for dateparser, 1 to 2 ms each
 # A month in words, a day and a four-digit year: dateparser only finds their order.
@@ -144,6 +146,11 @@ def parse_coming_period(text: str, now: datetime) -> Period | None:
 
 def _to_midnight(one: date, now: datetime) -> datetime | None:
     return datetime.combine(one, time(), now.tzinfo) if date.min < one < date.max else None
+
+
+def format_day(day: date, lang: str) -> str:
+    """A date in words, as everywhere: "3 марта 2025", "3 March 2025"."""
+    return format_date(day, "d MMMM y", locale=lang)
 
 
 class _Candidate(NamedTuple):

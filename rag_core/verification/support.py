@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
+from rag_core.dates import format_day
 from rag_core.dates.moments import Moment
 from rag_core.text.numbers import Number, extract_figures
 from rag_core.text.post_text import extract_speakers
@@ -42,7 +43,6 @@ from rag_core.verification.facts import (
     is_same_name,
     remove_links,
 )
-from rag_core.writing.extract import format_day
 
 _MIN_SHARE = 0.55  # of the words and values of the claim that its sentence of the post has
 _MIN_SHARE_WITH_VALUE = 0.5  # where it has a number or a date, all of them: they say more than words

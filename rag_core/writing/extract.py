@@ -14,10 +14,9 @@ from itertools import accumulate, islice
 
 import numpy as np
 from babel import Locale
-from babel.dates import format_date
 
 from rag_core.calibration import AnsweringFeatures, estimate_answering, estimate_answering_by_words
-from rag_core.dates import Period, find_dates, parse_period
+from rag_core.dates import Period, find_dates, format_day, parse_period
 from rag_core.dates.calendar_arithmetic import YEARLESS_AHEAD
 from rag_core.engine import Engine
 from rag_core.text.post_text import POLL_LABELS, find_poll
@@ -52,11 +51,6 @@ _FRAMES = {
         "en": "There are no posts of that time. The last one before it, {}:",
     },
 }
-
-
-def format_day(moment: date, lang: str) -> str:
-    """A date in words, as everywhere: "3 марта 2025", "3 March 2025"."""
-    return format_date(moment, "d MMMM y", locale=lang)
 
 
 def frame_quote(quote: Sentence, frame: str, question: Question) -> Sentence:

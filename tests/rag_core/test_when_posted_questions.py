@@ -12,9 +12,9 @@ from sample_sizes import choose_size
 
 from ingest.indexer import LexicalIndexer
 from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core.dates import format_day
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
-from rag_core.writing.extract import format_day
 
 QUESTIONS = choose_size(100, 24)
 LEAST_RIGHT = 0.95 * QUESTIONS

@@ -2,12 +2,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rag_core.dates import format_day
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.types import Citation, PostKey, Question, Sentence, Viewer
 from rag_core.writing.extract import (
     MAX_FRAMED_QUOTE_LENGTH,
     format_dated_line,
-    format_day,
     format_post_count,
     frame_quote,
 )

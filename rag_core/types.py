@@ -124,8 +124,7 @@ _LINKED_ID_PREFIX = "-100"  # of the ids of channels and supergroups
 def format_channel_post_link(key: PostKey, channel: Channel | None, topic: int | None = None) -> str:
     """Link to a post with the channel's current username; None is an unknown channel. "" where Telegram has none.
 
-    Links to private channels open for their members only. Source:
-    https://core.telegram.org/api/links#message-links
+    Links to private channels open for their members only: https://core.telegram.org/api/links#message-links
     """
     if channel and channel.kind in LINKLESS_KINDS:
         return ""
@@ -220,7 +219,6 @@ class Post:
     """One version of a channel message. The text includes captions and polls.
 
     `media_text` is what was read of its file; of a visible post the text ends with it, each in lines of its own.
-
     `guarded` is "protected" where Telegram forbids copying, "paid" where readers pay for the post. `topic` is the id of
     the message that opened its topic in a forum.
     """
@@ -325,9 +323,8 @@ class Kind(StrEnum):
     """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
 
     POSTED asks for the posts of a period, NEWS for the newest posts about a topic, COMING for what posts announce for
-    the days ahead, INTRODUCTION who runs a channel or what it is about,
-    DEFINITION who or what a name stands for. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched like
-    facts, and are routed to their own recipe.
+    the days ahead, INTRODUCTION who runs a channel or what it is about, DEFINITION who or what a name stands for. LIST,
+    COMPARE, SUMMARY and CLAIM ("is it true that") are searched like facts, and are routed to their own recipe.
     """
 
     FACT = "fact"

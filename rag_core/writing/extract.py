@@ -403,17 +403,15 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     """Quote the best piece of the evidence where it surely answers, the best ones where it may; else an empty draft."""
     likely, dated = ranked.likely, plan.kind is Kind.WHEN
     certainty, best = rag.calibration.grade(likely), next(iter(ranked.pieces), None)
-    # passages of the best pieces that are about the question, read no further than needed
-    best_pieces = {one.source.passage: one for one in reversed(ranked.pieces)}
-    by_rank = dict.fromkeys(one.source.passage for one in ranked.pieces)
+    compared = {one.source.passage: one.features.is_compared for one in ranked.pieces}  # in the order of the pieces
 
     def is_near(passage: Passage) -> bool:
-        if best_pieces[passage].features.is_compared:
+        if compared[passage]:
             return likely >= _NEAR
         words = frozenset(tokenize(passage.text))  # without the title of the channel, which all its posts have
         return ranked.asked.matched_share(words) + ranked.asked.similar_share(words) >= _NEAR_TERMS
 
-    near = tuple(islice(filter(is_near, by_rank), MAX_NEAR))
+    near = tuple(islice(filter(is_near, compared), MAX_NEAR))  # about the question, read no further than needed
     if best is None or certainty is Certainty.NONE:
         return Draft((), likely, certainty=Certainty.NONE, near=near)
     # by words alone the kind of the value must be there as well

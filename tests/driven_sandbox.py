@@ -17,6 +17,25 @@ from bot.sandbox.page_api import UserMessage
 from bot.sandbox.state import UploadedFile
 
 
+def compose(world, text, *, reply_to=None, origin=None, album=None, extra=None):
+    """A message to write. `origin`: (chat id, message id), a hidden name, or a raw MessageOrigin.
+
+    `album` makes it a photo of that media group, with the text as its caption.
+    """
+    fields, forward_of = {}, origin if isinstance(origin, tuple) else None
+    if isinstance(origin, str):
+        origin = {"type": "hidden_user", "sender_user_name": origin, "date": int(world.clock())}
+    if origin and not forward_of:
+        fields["forward_origin"] = origin
+    if album:
+        name = token_urlsafe(6)
+        photo = {"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}
+        caption, entities = prepare_text(text, empty=True)
+        fields |= {"photo": [photo], "media_group_id": album, "caption": caption, "caption_entities": entities}
+        text = ""
+    return UserMessage(text, reply_to, None, forward_of, fields | (extra or {}))
+
+
 class DrivenSandbox(Sandbox):
     """Sandbox whose `faults` are injected on demand; `transcript` has a line for each call.
 
@@ -48,8 +67,9 @@ class DrivenSandbox(Sandbox):
         return page_api.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, message)
 
     async def post(self, chat_id, text, *, album=None, origin=None, reply_to=None, extra=None):
-        """Write a post as a channel. `UserMessage` explains album, origin and extra."""
-        return page_api.post_as_channel(self.world, chat_id, UserMessage(text, reply_to, None, origin, album, extra))
+        """Write a post as a channel, as `compose` explains."""
+        message = compose(self.world, text, album=album, origin=origin, reply_to=reply_to, extra=extra)
+        return page_api.post_as_channel(self.world, chat_id, message)
 
     async def send_file(self, user_id, name, data, caption="", *, mime="application/octet-stream"):
         return send_file_as_person(self.world, user_id, UploadedFile(token_urlsafe(12), name, mime, data), caption)

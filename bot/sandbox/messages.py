@@ -210,7 +210,8 @@ def build_post_message(post: Post, chat: Json, parent: Json | None) -> Json:
     else:
         message |= {"caption": post.text, "caption_entities": entities} if post.text else {}
         if media.kind == "photo":
-            message["photo"] = build_photo(name)
+            photo = {"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}
+            message["photo"] = [photo]
         else:
             file = {"file_id": f"{media.kind}-{name}", "file_unique_id": f"u-{media.kind}-{name}"}
             message["document"] = file | {"file_name": media.file_name or media.kind, "mime_type": media.mime}
@@ -229,11 +230,6 @@ def build_post_message(post: Post, chat: Json, parent: Json | None) -> Json:
         "reply_to_message": remove_nested_reply(parent) if parent else None,
     }
     return message | {name: value for name, value in optional.items() if value is not None}
-
-
-def build_photo(name: str) -> list[Json]:
-    """Build a photo that has only ids and a size."""
-    return [{"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}]
 
 
 # https://core.telegram.org/bots/api#rich-message-limits; the wording of the errors is the sandbox's own.

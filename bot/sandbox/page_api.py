@@ -22,7 +22,6 @@ from bot.sandbox.messages import (
     BotApiError,
     Json,
     bad_request,
-    build_photo,
     extract_entity_text,
     prepare_text,
     remove_nested_reply,
@@ -239,17 +238,15 @@ _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A message to write. `origin`: a raw MessageOrigin, a hidden name, or (chat id, message id).
+    """A message to write, whose entities are detected; `forward_of`: (chat id, message id).
 
-    `album` makes it a photo of that media group with the text as its caption; `extra` are raw Bot API fields that
-    override. Entities are detected in `text`.
+    `extra` are raw Bot API fields that override: media, an origin that is hidden, what an inline result has.
     """
 
     text: str = ""
     reply_to: int | None = None
     thread: int | None = None
-    origin: Mapping[str, object] | str | tuple[int, int] | None = None
-    album: str | None = None
+    forward_of: tuple[int, int] | None = None
     extra: Mapping[str, object] | None = None
 
 
@@ -372,23 +369,15 @@ def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> No
 def _build_message_fields(world: SandboxState, room: SandboxChat, written: UserMessage) -> Json:
     extra = dict(written.extra or {})
     fields: Json = {}
-    if isinstance(written.origin, tuple):
-        source = world.room(written.origin[0]).messages.get(written.origin[1])
+    if written.forward_of:
+        source = world.room(written.forward_of[0]).messages.get(written.forward_of[1])
         if source is None:
             raise bad_request("message to forward not found")
         fields = {name: source[name] for name in CONTENT_FIELDS if name in source and not written.text}
         fields["forward_origin"] = build_message_origin(source)
-    elif isinstance(written.origin, str):
-        hidden = {"type": "hidden_user", "sender_user_name": written.origin, "date": int(world.clock())}
-        fields["forward_origin"] = hidden
-    elif written.origin:
-        fields["forward_origin"] = dict(written.origin)
     if written.text or not (fields.keys() | extra.keys()) & set(CONTENT_FIELDS):
-        text, entities = prepare_text(written.text, empty=written.album is not None)
-        names = ("caption", "caption_entities") if written.album else ("text", "entities")
-        fields |= dict(zip(names, (text, entities), strict=True))
-    if written.album:
-        fields |= {"photo": build_photo(token_urlsafe(6)), "media_group_id": written.album}
+        text, entities = prepare_text(written.text)
+        fields |= {"text": text, "entities": entities}
     parent = room.messages.get(written.reply_to or 0)
     if written.reply_to and parent is None:
         raise bad_request("message to be replied not found")

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from chaos.expected_posts import ExpectedPost
+from driven_sandbox import compose
 
 from bot.sandbox import page_api
-from bot.sandbox.page_api import UserMessage
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 
 COMMON = "zchan"  # stands in every title, and so in the header of every passage
@@ -121,7 +121,7 @@ class ChannelTraffic:
         return self.told[key]
 
     def _posted(self, chat, text, **how):
-        return page_api.post_as_channel(self._world, chat, UserMessage(text, **how))
+        return page_api.post_as_channel(self._world, chat, compose(self._world, text, **how))
 
     def _any(self, least):
         """An earlier post, more often one of the latest."""

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from driven_sandbox import send_file_as_person
+from driven_sandbox import compose, send_file_as_person
 from driver import (
     ADMIN,
     GROUP,
@@ -153,7 +153,7 @@ YES, NO, NOT_THERE = "The posts say so", "The posts say otherwise", "The posts d
 
 
 def forwarded(sandbox, who, text, **more):
-    page_api.send_as_person(sandbox.world, who, who, UserMessage(text, None, None, "Somebody Shy", **more))
+    page_api.send_as_person(sandbox.world, who, who, compose(sandbox.world, text, origin="Somebody Shy", **more))
 
 
 def links(message):

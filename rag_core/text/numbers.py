@@ -81,20 +81,21 @@ _OTHERWISE_WRITTEN = re.compile(
 
 def write_numbers_in_digits(low: str) -> str:
     """Write the numbers of a lower-case text in digits alone: "1 050", "15т.р.", "1,2 млн" are "1050", "15000", "1200000"."""
-    return _OTHERWISE_WRITTEN.sub(_write_in_digits, low) if _MAYBE_OTHERWISE_WRITTEN.search(low) else low
-
-
-def _write_in_digits(found: re.Match[str]) -> str:
-    figures = _WRITTEN_FIGURES.match(found.string, found.start())
-    if not figures:
-        return found[0]
-    scale = find_scale(found.string, *figures.span())
-    if scale is None:
-        grouped = _GROUPED.fullmatch(figures[0]) and not figures[0].startswith("0")
-        return _strip_groups(figures[0]) if grouped else found[0]
-    value = round(parse_figures(figures[0])[-1] * scale[0], 6)  # "1.250 млн" is not said of 1250 millions
-    words = found[0][len(figures[0]) :].strip()
-    return f"{value:.0f} {words if len(words) > _LONGEST_SCALE_LETTERS else ''}" if value.is_integer() else found[0]
+    if not _MAYBE_OTHERWISE_WRITTEN.search(low):
+        return low
+    pieces, end = list[str](), 0
+    for found in _OTHERWISE_WRITTEN.finditer(low):
+        figures, written = _WRITTEN_FIGURES.match(low, found.start()), found[0]
+        if figures and (scale := find_scale(low, *figures.span())):
+            value = round(parse_figures(figures[0])[-1] * scale[0], 6)  # "1.250 млн" is not said of 1250 millions
+            words = written[len(figures[0]) :].strip()
+            if value.is_integer():
+                written = f"{value:.0f} {words if len(words) > _LONGEST_SCALE_LETTERS else ''}"
+        elif figures and _GROUPED.fullmatch(figures[0]) and not figures[0].startswith("0"):
+            written = _strip_groups(figures[0])
+        pieces += low[end : found.start()], written
+        end = found.end()
+    return "".join((*pieces, low[end:]))
 
 
 # Words of numbers in all their forms, also of dates and hours.

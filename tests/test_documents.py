@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.__main__ import build_parser
+from bot.cli.eval import KINDS
 
 ROOT = Path(__file__).parents[1]
 ENGLISH, RUSSIAN = ROOT / "README.md", ROOT / "README.ru.md"
@@ -82,3 +83,9 @@ def read_translated_parts(page):
 
 def test_the_russian_readme_says_what_the_english_one_says():
     assert read_translated_parts(RUSSIAN) == read_translated_parts(ENGLISH)
+
+
+def test_every_kind_of_measurement_is_told_to_its_users():
+    lines = (ROOT / "deploy" / "USING.md").read_text(encoding="utf-8").splitlines()
+    (row,) = (line for line in lines if line.startswith("| `citegram eval …`"))
+    assert [kind for kind in KINDS if not re.search(rf"`(?:eval )?{kind}`", row)] == []

@@ -207,6 +207,21 @@ async def inside(home, *chats):
             await channels.record_bot_joined(archive, chat)
 
 
+async def test_a_member_reads_the_channel_until_they_leave(sandbox, live, home):
+    await inside(home, CREW)
+    set_chat_member(sandbox.world, CREW, RITA, "member")
+    async with live():
+        assert "4417" not in await say_text(sandbox, OTTO, PADLOCK)
+        assert "4417" in await say_text(sandbox, RITA, PADLOCK)
+        assert "Crew only" in await say_text(sandbox, RITA, "/start")
+        assert "Crew only" not in await say_text(sandbox, OTTO, "/start")
+        set_chat_member(sandbox.world, CREW, OTTO, "member")
+        set_chat_member(sandbox.world, CREW, RITA, "kicked", by=ADMIN)
+        await wait_until_handled(sandbox)
+        assert "4417" not in await say_text(sandbox, RITA, PADLOCK)
+        assert "4417" in await say_text(sandbox, OTTO, PADLOCK)
+
+
 async def test_the_update_alone_closes_it_at_once(sandbox, live, home):
     """Between two questions nothing but the update tells that the membership has gone."""
     await inside(home, CREW)

@@ -75,6 +75,14 @@ def test_both_languages_say_the_same_things_about_the_same_values():
     assert sentences("ru") == sentences("en")
 
 
+def test_every_sentence_is_used():
+    unused = set(sentences("en"))
+    for folder in PACKAGES:
+        found = nodes_where(f'"({"|".join(unused)})"', folder)
+        unused -= {node.value for node in found if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert unused == set()
+
+
 def test_every_code_of_an_error_has_a_sentence_with_its_values():
     known = sentences("en")
     coded = 0

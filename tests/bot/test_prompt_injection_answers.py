@@ -97,6 +97,14 @@ def check(found, text):
     assert not prompt_leaks(text)
 
 
+def test_there_is_enough_of_it(root):
+    assert len(POSTS) >= 60
+    assert len(QUESTIONS) >= 30
+    assert {row["lang"] for row in POSTS} == {row["lang"] for row in QUESTIONS} == {"en", "ru"}
+    assert max(len(row["text"]) for row in POSTS) > 100_000
+    assert max(len(entities(row)) for row in POSTS) > 2000
+
+
 class Opened:
     """What is asked, and all that was traced."""
 

@@ -104,3 +104,9 @@ async def test_nothing_that_the_posts_do_not_say_gets_out():
     leaked, shown = await written(drafts)
     assert shown > len(drafts) / 10
     assert not leaked
+
+
+def test_a_true_sentence_may_be_shown_with_the_right_citation_only():
+    one, both = Told("wrong citation", "x", (2,), (1,)), Told("glued", "x; y", (1,), (1, 2), together=True)
+    assert not may_be_shown(one, one.cited) and not may_be_shown(both, both.cited)
+    assert [may_be_shown(one, (1,)), may_be_shown(one, (2, 9)), may_be_shown(both, (1, 2, 3))] == [True, False, True]

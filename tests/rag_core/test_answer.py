@@ -65,6 +65,11 @@ async def test_an_archive_of_one_post_answers(empty_library, make_post, question
     assert (await empty_library.ask("Who is the mayor of Paris?")).refused
 
 
+async def test_an_archive_without_posts_refuses(empty_library):
+    answer = await empty_library.ask("When does the ferry leave?")
+    assert (answer.refused, answer.nearest, answer.shortfalls) == (True, (), ())
+
+
 async def test_a_later_post_of_a_channel_comes_before_an_equally_good_earlier_one(library, make_post):
     for number, price, days in ((60, "three", 5), (61, "four", 90), (62, "two", 1)):
         words = f"Renting a kayak for an hour costs {price} coins."

@@ -1,5 +1,6 @@
 """What is remembered of questions: found again at once, never for somebody else, never when it is old."""
 
+import asyncio
 import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -178,6 +179,14 @@ async def test_whoever_asks_in_whatever_order_is_answered_as_if_nobody_had_asked
         assert {hit.passage.key.chat_id for hit in hits} <= set(see), (text, see)
     hits, looked = library.rag.caches.counts
     assert hits > looked / 3
+
+
+async def test_who_ask_at_once_are_all_answered_for_themselves(library, make_post):
+    await library.keep(make_post(1, "The ferry to Owl Island leaves at 5:00 for members.", chat=library.safe))
+    views = [(library.harbour,), (library.safe,), (library.harbour, library.safe)] * 10
+    answers = await asyncio.gather(*(library.ask(FERRY, see=see) for see in views))
+    for see, given in zip(views, answers, strict=True):
+        assert given.sentences and {key.chat_id for key in given.posts()} <= set(see)
 
 
 async def test_what_was_found_with_something_missing_is_not_remembered(library):

@@ -13,6 +13,11 @@ from rag_core.errors import ArchiveUnavailable
 from rag_core.settings import RagSettings
 
 
+async def test_a_fresh_folder_opens_empty(tmp_path):
+    async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path / "new"}})) as rag:
+        assert (len(rag.lexical), rag.lexical.watermark) == (0, 0)
+
+
 async def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
@@ -34,6 +39,12 @@ async def saved(open_library, folder, make_post, *numbers, word="ferry"):
     async with open_library(folder) as library:
         await library.keep(*(make_post(n, f"The {word} {n}.", chat=library.harbour) for n in numbers))
         await library.indexer.save()
+
+
+async def test_the_saved_index_is_loaded_where_it_was_made(open_library, tmp_path, make_post):
+    await saved(open_library, tmp_path / "one", make_post, 1, 2, 3)
+    async with open_library(tmp_path / "one") as library:
+        assert (len(library.rag.lexical), library.rag.lexical.watermark) == (3, 3)
 
 
 async def test_the_index_of_another_archive_is_not_loaded(open_library, tmp_path, make_post):

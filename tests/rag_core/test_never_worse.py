@@ -18,6 +18,7 @@ from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.llm import local
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
+from rag_core.recipe_steps import is_model_late
 from rag_core.run import Budgets
 from rag_core.settings import LlmSettings
 from rag_core.types import Certainty
@@ -115,6 +116,18 @@ async def test_the_extract_stands_before_the_model_is_waited_for(samples, root, 
         assert bool(shown) == bool(model.asked)
         for early in shown:
             assert (early.sentences, early.certainty) == (plain.sentences, plain.certainty)
+
+
+async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples, root):
+    async def lose(question):
+        _, run = await ask(question, samples, FaultyLlm("hung"), "direct")
+        lost = [span.took_ms / 1000 for span in run.spans if span.stage in MODEL_STAGES and span.error]
+        assert is_model_late(run) == bool(lost)
+        judged = [span for span in run.spans if span.stage == "judge"]
+        assert not judged or "write" not in [span.stage for span in run.spans]
+        return bool(lost)
+
+    assert any(await gather_some(lose, list_questions(root)))
 
 
 @pytest.mark.parametrize("fault", ["hung", "slow", "dripping", "dying", "dead"])

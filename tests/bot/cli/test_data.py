@@ -118,6 +118,20 @@ def test_a_restore_needs_the_folder_for_itself(citegram, home, monkeypatch):
     assert not list(home.glob("citegram-before-*"))
 
 
+def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram, home):
+    citegram("backup")
+    file = home / "citegram.db"
+    pages = bytearray(file.read_bytes())
+    pages[8 * 4096 : 20 * 4096] = b"\x5a" * (12 * 4096)
+    file.write_bytes(pages)
+    code, out, err = citegram("ask", "When does the ferry to Owl Island leave?")
+    assert (code, out) == (1, "")
+    assert "`citegram restore`" in err
+    assert citegram("restore")[0] == 0
+    code, out, _ = citegram("ask", "When does the ferry to Owl Island leave?")
+    assert "7:30" in out
+
+
 @pytest.fixture
 def server(monkeypatch):
     """Telegram below the client library, asked without pauses."""

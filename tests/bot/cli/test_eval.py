@@ -123,17 +123,31 @@ def test_a_seed_draws_the_same_questions_again(evaluate, tmp_path):
 # Figures.
 
 
-@pytest.mark.parametrize(("what", "rows"), [("answers", 3), ("retrieval", 2)])
-def test_figures_are_printed_and_written_in_the_form_of_the_design(evaluate, data, what, rows):
+ANSWERS = {
+    "truthfulness", "truthfulness_error",
+    "first_right", "shown_right", "wrong", "abstained", "refused", "first_citation_right", "citation_precision",
+    "citation_coverage", "latency_ms_p50", "latency_ms_p95", "calls", "tokens", "by_model",
+    "first_sentence_ms_p50", "queries",
+    "sure_share", "sure_right", "sure_wrong", "probable_right", "stale_first", "unanswerable_sure",
+    "unanswerable_probable", "supported", "fell_back", "agent",
+}  # fmt: skip
+RETRIEVAL = {
+    "recall@1", "recall@5", "recall@20", "across_recall@5", "across_recall@20", "all_relevant@20", "mrr@10", "ndcg@10",
+    "latency_ms_p50", "latency_ms_p95", "queries",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "names", "rows"), [("answers", ANSWERS, 3), ("retrieval", RETRIEVAL, 2)])
+def test_figures_are_printed_and_written_in_the_form_of_the_design(evaluate, data, what, names, rows):
     said = evaluate(what, data, "--json", "out.json")
     assert said.code == 0
     assert "Measured: 2. Too few for shares: take 30 or more." in said.out  # answerable ones
+    table = evaluate(what, data, "--all").out.partition("\n\n")[0].splitlines()
+    assert {line.split()[0] for line in table[1:]} == names
     written = json.loads(Path("out.json").read_text(encoding="utf-8"))
     assert list(written) == ["command", "data", "settings", "metrics", "rows"]
     assert (written["command"], written["data"], written["rows"]) == (what, "tiny", rows)
     assert list(written["metrics"]) == ["all", "en", "ru"]
-    table = evaluate(what, data, "--all").out.partition("\n\n")[0].splitlines()
-    names = {line.split()[0] for line in table[1:]}
     assert all(set(figures) == names for figures in written["metrics"].values())
     assert written["settings"] | {"bar": 0} == {
         "legs": "lexical", "rerank": "off", "plan": "on", "recipe": "direct", "rounds": 1, "model": None,

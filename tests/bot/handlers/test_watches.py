@@ -174,12 +174,12 @@ async def test_what_waits_to_be_told_is_not_told_after_its_watch_is_stopped_or_m
     async with open_archive(home) as archive:
         kept = [Post(PostKey(chat, 900), datetime.now(UTC), text) for chat, text in ((HARBOUR, NEWS), (KILN, CLAY))]
         await save_posts(archive, kept, source="live")
-    sandbox.faults.fail_next("sendMessage", "late", seconds=1)
+    sandbox.faults.fail_next("sendMessage", "late", seconds=2)
     async with live():
         assert await sandbox.until(lambda: bool(notices(sandbox, OTTO)))
         (notice,) = notices(sandbox, OTTO)
         await press(sandbox, notice, label, OTTO)
-        await asyncio.sleep(1.5)  # longer than Telegram's answer takes
+        await asyncio.sleep(2.5)  # longer than Telegram's answer takes
         assert len(notices(sandbox, OTTO)) == 1
 
 

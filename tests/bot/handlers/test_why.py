@@ -8,7 +8,7 @@ import rag_core.answer
 from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
-from bot.views.results import explain_answer
+from bot.views.results import describe_plan, explain_answer
 from bot.views.text import RenderContext, format_answer_trace
 from rag_core.storage import channels, posts, readers, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
@@ -258,6 +258,12 @@ def test_nothing_that_stands_in_a_post_is_kept():
 
 
 ASKED = "How much does a ferry ticket cost in April 2025?"
+
+
+async def test_a_plan_holds_nothing_of_closed_channels(library, make_post):
+    before = await describe_plan(library.question("What is the ferry safe code?"), library.rag)
+    await library.keep(make_post(9, "The ferry safe code is 4711, ferry and all.", chat=library.safe, days=90))
+    assert await describe_plan(library.question("What is the ferry safe code?"), library.rag) == before
 
 
 async def test_the_terminal_sees_results_and_logs_and_traces_do_not(library, caplog):

@@ -3,13 +3,29 @@ from datetime import UTC, datetime
 
 import pytest
 from aiogram.exceptions import TelegramBadRequest
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, Message, MessageEntity, ReplyParameters
+from aiogram.types import (
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    InputRichBlockParagraph,
+    InputRichBlockTable,
+    InputRichBlockThinking,
+    InputRichMessage,
+    Message,
+    MessageEntity,
+    ReactionTypeEmoji,
+    ReplyParameters,
+    RichBlockTableCell,
+    RichTextBold,
+    RichTextReferenceLink,
+    RichTextUrl,
+)
 from driven_sandbox import DrivenSandbox
 
+from bot.sandbox.messages import BotApiError, prepare_rich_message
 from bot.sandbox.page_api import stop_draft_as_person
 from rag_core.types import Post, PostKey
 
-READER, CHANNEL = 500, -1001
+READER, CHANNEL, CLOSED = 500, -1001, -1002
 TEXT = "🚢 Паром уходит в 7:30. Паром приходит в 9:00."
 BUTTON = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="why", callback_data="w:1")]])
 
@@ -25,9 +41,11 @@ async def sandbox(now):
     world, date = sandbox.world, datetime.fromtimestamp(1_700_000_000, UTC)
     world.add_person(READER, "Rita")
     world.add_channel(CHANNEL, "Harbour News", "harbour", members=[READER])
-    world.add_history(CHANNEL, [Post(PostKey(CHANNEL, 7), date, TEXT)])
+    world.add_channel(CLOSED, "Bridge", bot=False)
+    world.add_history(CHANNEL, [Post(PostKey(CHANNEL, 7), date, TEXT), Post(PostKey(CHANNEL, 8), date, "о" * 1100)])
     marks = [mark(3, 2), mark(5, 3), mark(0, 2, "custom_emoji", emoji="77")]
     world.change(world.room(CHANNEL), 7, entities=[one.model_dump(exclude_none=True) for one in marks])
+    world.add_history(CLOSED, [Post(PostKey(CLOSED, 7), date, TEXT)])
     await sandbox.start()
     await sandbox.say(READER, "hi")
     yield sandbox
@@ -88,7 +106,19 @@ async def test_a_reply_needs_its_message(sandbox, bot):
     assert sent.external_reply.message_id == post["message_id"]
 
 
-# Buttons and drafts.
+# Buttons, drafts, actions and reactions.
+
+
+async def test_buttons_are_checked(bot):
+    def one(**fields):
+        return InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="x", **fields)]])
+
+    with pytest.raises(TelegramBadRequest, match="BUTTON_DATA_INVALID"):
+        await bot.send_message(READER, "x", reply_markup=one(callback_data="я" * 33))
+    with pytest.raises(TelegramBadRequest, match="Text buttons are unallowed"):
+        await bot.send_message(READER, "x", reply_markup=one())
+    with pytest.raises(TelegramBadRequest, match="is invalid"):
+        await bot.send_message(READER, "x", reply_markup=one(url="nonsense"))
 
 
 async def test_a_pressed_button_is_answered_once(sandbox, bot):
@@ -122,12 +152,87 @@ async def test_a_draft_lives_half_a_minute_or_until_the_message(sandbox, bot, no
         await bot.send_message_draft(CHANNEL, 1, text="x")
 
 
+async def test_a_bot_has_one_reaction_of_the_known_ones(sandbox, bot):
+    eyes, pen = ReactionTypeEmoji(emoji="👀"), ReactionTypeEmoji(emoji="✍")
+    await bot.set_message_reaction(READER, 1, [eyes])
+    await bot.set_message_reaction(READER, 1, [pen])
+    assert sandbox.world.reactions[READER, 1] == {42: ["✍"]}
+    with pytest.raises(TelegramBadRequest, match="REACTIONS_TOO_MANY"):
+        await bot.set_message_reaction(READER, 1, [eyes, pen])
+    with pytest.raises(TelegramBadRequest, match="REACTION_INVALID"):
+        await bot.set_message_reaction(READER, 1, [ReactionTypeEmoji(emoji="⏳")])
+    with pytest.raises(TelegramBadRequest, match="message to react not found"):
+        await bot.set_message_reaction(READER, 77, [eyes])
+
+
+# Rich messages.
+
+
+def paragraph(text):
+    return InputRichBlockParagraph(text=text)
+
+
+def nest(depth):
+    text = "x"
+    for _ in range(depth):
+        text = RichTextBold.model_construct(text=text)
+    return InputRichBlockParagraph.model_construct(text=text)
+
+
+def table(columns, rows=1):
+    cells = [RichBlockTableCell(align="left", valign="top", text="x") for _ in range(columns)]
+    return InputRichBlockTable(cells=[cells] * rows)
+
+
+def rich(*blocks, **more):
+    return InputRichMessage.model_construct(blocks=list(blocks), skip_entity_detection=True, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (rich(paragraph("x"), html="<p>x</p>"), "exactly one of html, markdown and blocks"),
+        (InputRichMessage(), "exactly one of html, markdown and blocks"),
+        (InputRichMessage(html="<p>x</p>"), "the sandbox reads no markup"),
+        (InputRichMessage(markdown="x"), "the sandbox reads no markup"),
+        (rich(), "is empty"),
+        (rich(paragraph("x" * 32_769)), "too long"),
+        (rich(*[paragraph("x")] * 501), "too many blocks"),
+        (rich(table(1, 500)), "too many blocks"),
+        (rich(table(21)), "too many columns"),
+        (rich(paragraph(RichTextReferenceLink(text="[1]", reference_name="p1"))), "has no reference 'p1'"),
+        (rich(paragraph(RichTextUrl(text="x", url="javascript:alert(1)"))), "is invalid"),
+        (rich(InputRichBlockThinking(text="Hm")), "in a draft only"),
+    ],
+)
+async def test_rich_messages_over_the_limits_are_refused(bot, given, complaint):
+    with pytest.raises(TelegramBadRequest, match=complaint):
+        await bot.send_rich_message(READER, given)
+
+
+def test_a_rich_message_may_be_sixteen_levels_deep():
+    """Through the models: aiogram's take exponential time to read a text that is nested deeply."""
+    prepare_rich_message(rich(nest(15)))
+    with pytest.raises(BotApiError, match="nested too deeply"):
+        prepare_rich_message(rich(nest(17)))
+
+
 # Quotes.
 
 
 async def quote(bot, text, *, of=7, chat=CHANNEL, **more):
     given = {"chat_id": chat, "message_id": of, "quote": text, "quote_parse_mode": None} | more
     return await bot.send_message(READER, "re", reply_parameters=ReplyParameters.model_validate(given))
+
+
+async def test_a_quote_stands_where_it_is_nearest_to_where_it_was_looked_for(bot):
+    near = await quote(bot, "Паром", quote_position=30)
+    assert (near.quote.text, near.quote.position) == ("Паром", 24)
+    # two styles that touch are one
+    styled = await quote(bot, "Паром уходит", quote_entities=[mark(0, 5)])
+    assert styled.quote.position == 3
+    whole = await quote(bot, "🚢", quote_entities=[mark(0, 2, "custom_emoji", emoji="77")])
+    assert whole.quote is not None
 
 
 @pytest.mark.parametrize(
@@ -145,3 +250,17 @@ async def quote(bot, text, *, of=7, chat=CHANNEL, **more):
 async def test_words_or_styles_that_are_not_there_are_refused(bot, text, marks):
     with pytest.raises(TelegramBadRequest, match="Bad Request: QUOTE_TEXT_INVALID"):
         await quote(bot, text, quote_entities=marks)
+
+
+async def test_a_quote_is_cleaned_before_it_is_looked_for(bot):
+    cleaned = await quote(bot, "  \n\u202eприхо\u2028дит\r в\u030a ", quote_position=27)
+    assert (cleaned.quote.text, cleaned.quote.position) == ("приходит в", 30)
+    forgotten = await quote(bot, "приходит", quote_entities=[mark(0, 8, "code")])  # a style that is not compared
+    assert forgotten.quote is not None and not forgotten.quote.entities
+    assert (await quote(bot, "о" * 1024, of=8)).quote is not None
+    blank = await quote(bot, " \r\n ")
+    assert blank.quote is None
+    assert blank.external_reply is not None
+    for wrong, post in (("уходит\u200f\u200e в 7:30", 7), ("о" * 1025, 8)):  # direction marks become others
+        with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):
+            await quote(bot, wrong, of=post)

@@ -1,16 +1,28 @@
 """What the sandbox's Telegram does with updates, chats, members and files, and what it refuses."""
 
 import asyncio
+import json
 
+import aiohttp
 import pytest
-from aiogram.exceptions import TelegramConflictError, TelegramForbiddenError
+from aiogram.exceptions import (
+    TelegramBadRequest,
+    TelegramConflictError,
+    TelegramForbiddenError,
+    TelegramUnauthorizedError,
+)
+from aiogram.types import (
+    BotCommand,
+    BotCommandScopeChat,
+)
 from driven_sandbox import DrivenSandbox
-from driver import ADMIN
+from driver import ADMIN, make_local_bot
+from sandbox_chat_changes import set_bot_blocked
 
 from bot.sandbox.state import set_chat_member
 
 READER = 500
-CHANNEL, GROUP, OUTSIDE = -1001, -1002, -1004
+CHANNEL, GROUP, FORUM, OUTSIDE = -1001, -1002, -1003, -1004
 KINDS = ["message", "edited_message", "channel_post", "edited_channel_post"]
 MEMBERS = ["my_chat_member", "chat_member", "message_reaction"]
 
@@ -24,6 +36,7 @@ async def sandbox():
     world.add_channel(CHANNEL, "Harbour News", "harbour", members=[ADMIN])
     world.add_channel(OUTSIDE, "Elsewhere", members=[ADMIN], bot=False)
     world.add_group(GROUP, "Neighbours", members=[ADMIN, READER])
+    world.add_group(FORUM, "Forum", members=[ADMIN, READER], forum=True, bot="administrator")
     world.queue.allow(KINDS + MEMBERS)
     await sandbox.start()
     yield sandbox
@@ -82,7 +95,48 @@ async def test_updates_go_to_one_poller_and_to_none_beside_a_webhook(sandbox, bo
     assert len(await heard(bot)) == 1
 
 
+# Calls.
+
+
+async def test_a_wrong_token_and_an_unknown_method_are_refused(sandbox):
+    async with make_local_bot(sandbox.url, "42:WRONG") as stranger:
+        with pytest.raises(TelegramUnauthorizedError, match="Unauthorized"):
+            await stranger.get_me()
+    async with aiohttp.ClientSession() as http:
+        answer = await http.post(f"{sandbox.url}/bot{sandbox.token}/sendNothing")
+        body = await answer.json()
+    assert (answer.status, body["ok"], body["description"]) == (404, False, "Not Found: method not found")
+
+
+async def test_commands_are_kept_by_scope_and_language(sandbox, bot):
+    english = [BotCommand(command="ask", description="Ask")]
+    scope = BotCommandScopeChat(chat_id=ADMIN)
+    await bot.set_my_commands(english)
+    await bot.set_my_commands([BotCommand(command="ask", description="Спросить")], language_code="ru")
+    await bot.set_my_commands([*english, BotCommand(command="stats", description="Stats")], scope=scope)
+    own, kept = json.dumps({"chat_id": ADMIN, "type": "chat"}), sandbox.world.commands
+    default = json.dumps({"type": "default"})
+    assert {key: [c["description"] for c in commands] for key, commands in kept.items()} == {
+        (default, ""): ["Ask"], (default, "ru"): ["Спросить"], (own, ""): ["Ask", "Stats"],
+    }  # fmt: skip
+    await bot.delete_my_commands(scope=scope)
+    assert (own, "") not in kept
+
+
 # Chats and members.
+
+
+async def test_the_bot_cannot_write_to_strangers_or_to_who_blocked_it(sandbox, bot):
+    with pytest.raises(TelegramForbiddenError, match="can't initiate conversation"):
+        await bot.send_message(READER, "hello?")
+    await sandbox.say(READER, "hi")
+    set_bot_blocked(sandbox.world, READER)
+    with pytest.raises(TelegramForbiddenError, match="bot was blocked by the user"):
+        await bot.send_message(READER, "hello?")
+    with pytest.raises(TelegramBadRequest, match="chat not found"):
+        await bot.send_message(999, "hello?")
+    _, update = await heard(bot)
+    assert update.my_chat_member.new_chat_member.status == "kicked"
 
 
 async def test_a_channel_without_the_bot_is_silent_and_closed_unless_it_is_public(sandbox, bot):
@@ -121,3 +175,6 @@ async def test_privacy_mode_lets_through_what_is_meant_for_the_bot(sandbox, bot)
     set_chat_member(sandbox.world, GROUP, 42, "administrator", by=ADMIN)
     await say("more gossip")
     assert await texts(bot) == ["gossip", "more gossip"]
+
+
+# Files.

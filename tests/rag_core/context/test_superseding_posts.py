@@ -42,6 +42,12 @@ async def test_a_correction_of_another_channel_corrects_nothing(empty_library, m
     assert both.posts()[0] == PostKey(empty_library.harbour, 1)
 
 
+async def test_what_came_before_is_no_successor(empty_library, make_post):
+    key = {"chat": empty_library.harbour}
+    await empty_library.keep(make_post(1, NEW, **key), make_post(2, OLD, days=1, **key))
+    assert (await empty_library.ask(QUESTION)).posts()[0] == PostKey(empty_library.harbour, 2)
+
+
 async def test_later_posts_about_something_else_supersede_nothing(village, make_post):
     await village.keep(make_post(9, "The raffle is on 20 August, in the hall.", days=9, chat=village.harbour))
     answer = await village.ask("where do they sell bacon rolls?")

@@ -56,6 +56,11 @@ def test_at_least_27_of_30_dialogues_resolve_by_rules():
     assert len(faults) <= MOST_WRONG, faults
 
 
+@pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda d: d["id"])
+def test_a_follow_up_without_an_earlier_question_stays_as_it_is(dialogue):
+    assert rewrite_by_rules(dialogue["follow_up"], [], NOW).text == dialogue["follow_up"]
+
+
 def test_a_change_of_topic_is_not_joined_with_the_question_before(root):
     rows = read_json_lines(root / "tests" / "data" / "dialogues" / "followups.jsonl")
     changes = [row["turns"] for row in rows if row["expect"] == row["turns"][-1]]

@@ -1,5 +1,3 @@
-"""The short form of the bench: what must hold on any machine, in seconds."""
-
 import io
 import json
 import runpy

@@ -1,5 +1,3 @@
-"""Readers who send hostile texts hold up nobody else: one running request for each reader, and each of little time."""
-
 import asyncio
 import time
 

@@ -1,5 +1,3 @@
-"""What a real session leaves in its folder can be read by its owner only, whatever the umask of the shell."""
-
 import asyncio
 
 import pytest

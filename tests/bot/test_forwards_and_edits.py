@@ -1,5 +1,3 @@
-"""Edits and forwards as readers meet them, through the whole bot."""
-
 from datetime import UTC, datetime
 
 import pytest

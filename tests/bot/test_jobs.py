@@ -1,5 +1,3 @@
-"""Background jobs: their log, when they run, and what the maintenance jobs do."""
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 

@@ -1,5 +1,3 @@
-"""The whole bot among hostile posts and readers, with a model that obeys them: nothing changes, nothing gets out."""
-
 import asyncio
 import json
 import re

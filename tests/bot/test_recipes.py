@@ -1,5 +1,3 @@
-"""Every recipe in the real bot: with a model that does its part and with none."""
-
 import json
 import sqlite3
 from contextlib import closing

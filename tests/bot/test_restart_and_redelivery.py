@@ -1,5 +1,3 @@
-"""Redelivery of updates, and restarts after a crash: each question is answered once."""
-
 import asyncio
 from datetime import UTC, datetime
 

@@ -1,5 +1,3 @@
-"""Start and stop of the bot: settings that cannot work, one owner of the folder, signals."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Suggested questions: made from posts, offered to those who may read them, and asked by a press."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Days that are named in a question are those of the asker's time zone: "yesterday" ends at the midnight there."""
-
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 

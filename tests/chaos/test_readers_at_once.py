@@ -1,5 +1,3 @@
-"""The short form of `readers_at_once.py`."""
-
 import pytest
 from chaos.bot_process import BotHome
 from chaos.readers_at_once import ask_at_once

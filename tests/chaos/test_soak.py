@@ -1,5 +1,3 @@
-"""Memory, descriptors and waits under a mixed load: the short form of `soak.py`."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Passages and the cleaning of texts for the indexes."""
-
 import re
 from datetime import UTC, datetime
 from itertools import pairwise

@@ -1,5 +1,3 @@
-"""Vectors on a server that goes and comes back: questions, and posts that come meanwhile."""
-
 import asyncio
 import secrets
 import shutil

@@ -1,5 +1,3 @@
-"""A rebuild and the vectors: what is right is left alone, what is not is queued; nothing is computed twice."""
-
 import asyncio
 from dataclasses import replace
 

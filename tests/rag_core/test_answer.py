@@ -1,5 +1,3 @@
-"""Questions through the whole of `answer`, over a real archive and its real index."""
-
 import time
 
 import pytest

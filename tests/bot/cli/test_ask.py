@@ -1,5 +1,3 @@
-"""`citegram ask` with a recipe, `verify`, `trace`, and questions of one's own channels."""
-
 import argparse
 import json
 import sqlite3

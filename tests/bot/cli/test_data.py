@@ -1,5 +1,3 @@
-"""`citegram backup`, `restore`, `history`, `reindex`, and `import` of a real export."""
-
 import asyncio
 import json
 import shutil

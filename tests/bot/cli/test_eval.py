@@ -1,5 +1,3 @@
-"""`citegram eval` as a person meets it: one way or several, tables and figures; talk, follow-ups and the judge."""
-
 import json
 import shutil
 from pathlib import Path

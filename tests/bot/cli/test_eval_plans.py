@@ -1,5 +1,3 @@
-"""`citegram eval plans` as a person meets it: a model measured, or one sentence that says what to do."""
-
 import json
 from pathlib import Path
 

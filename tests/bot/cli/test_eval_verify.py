@@ -1,5 +1,3 @@
-"""`citegram eval verify` as a person meets it, and the figures it is made of."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Archives of the release and of later versions: upgrade, refusal, rollback."""
-
 import json
 import os
 import sqlite3

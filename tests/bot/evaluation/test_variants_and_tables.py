@@ -1,5 +1,3 @@
-"""The parts of the evaluation: ways, turns, tables."""
-
 from dataclasses import replace
 
 import pytest

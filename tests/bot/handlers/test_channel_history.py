@@ -1,5 +1,3 @@
-"""The history of a channel, as an admin asks for it and a reader gains by it."""
-
 import asyncio
 from functools import partial
 

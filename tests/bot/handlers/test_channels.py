@@ -1,5 +1,3 @@
-"""/channels as an admin uses it: the list, the card, who may read, pause, guarded posts, removal."""
-
 import asyncio
 import time
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""/import as an admin uses it: a document, an offer, a reply; progress, stopping, what is said at the end."""
-
 import asyncio
 import json
 import logging

@@ -1,5 +1,3 @@
-"""The bot is added to channels, thrown out of them, and follows their names."""
-
 import asyncio
 import json
 

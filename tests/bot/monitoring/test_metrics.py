@@ -1,5 +1,3 @@
-"""Metrics and health as they are told to whoever watches."""
-
 import asyncio
 import json
 import logging

@@ -1,5 +1,3 @@
-"""What the sandbox's Telegram does with updates, chats, members and files, and what it refuses."""
-
 import asyncio
 import json
 

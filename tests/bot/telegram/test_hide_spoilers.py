@@ -1,5 +1,3 @@
-"""Spoilers of posts are hidden in every call that shows their words."""
-
 import json
 
 from aiogram.methods import AnswerCallbackQuery, AnswerInlineQuery, SendMessage, SendPhoto

@@ -1,5 +1,3 @@
-"""What is sent is checked before every attempt: closed, deleted or edited meanwhile, it is not sent, however late."""
-
 import asyncio
 import itertools
 import json

@@ -1,5 +1,3 @@
-"""Many readers at once: nobody waits out of proportion, and no question is lost."""
-
 import resource
 import sqlite3
 from contextlib import closing

@@ -1,5 +1,3 @@
-"""Commands and presses of buttons have the limits that questions have; whoever exceeds them is told once."""
-
 import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, say, wait_until_handled
 

@@ -1,5 +1,3 @@
-"""What a reader sees while a model writes, how they stop it, and what they may not do too often."""
-
 import asyncio
 import re
 import sqlite3

@@ -1,5 +1,3 @@
-"""Traces are kept beside the answers: whatever becomes of one, the others are kept, and the end comes."""
-
 import asyncio
 
 from bot import stored_answer

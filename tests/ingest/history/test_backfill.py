@@ -1,5 +1,3 @@
-"""Backfill: every post once, from the newest down, through crashes, floods, pauses and holes."""
-
 import random
 from datetime import timedelta
 

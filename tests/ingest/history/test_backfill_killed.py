@@ -1,5 +1,3 @@
-"""A backfill that is killed again and again: every post, none twice."""
-
 import asyncio
 import multiprocessing
 import random

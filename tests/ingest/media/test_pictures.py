@@ -1,5 +1,3 @@
-"""Text of pictures, read by the real tesseract from pictures that are drawn here."""
-
 import io
 import random
 import zlib

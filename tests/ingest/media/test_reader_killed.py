@@ -1,5 +1,3 @@
-"""A reader of files that is killed again and again: every file is read, none twice, and nothing is left behind."""
-
 import asyncio
 import multiprocessing
 import random

@@ -1,5 +1,3 @@
-"""Posts that disagree are both given, with their days, and which is newer; posts about other things are left alone."""
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

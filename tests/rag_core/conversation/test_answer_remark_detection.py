@@ -1,5 +1,3 @@
-"""Remarks about an answer are told by kind, and what asks something of the posts is no remark."""
-
 import json
 from collections import Counter
 from pathlib import Path

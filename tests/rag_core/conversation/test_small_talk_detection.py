@@ -1,5 +1,3 @@
-"""Small talk is told from questions, and courtesies around a question are no part of it."""
-
 import json
 
 import pytest

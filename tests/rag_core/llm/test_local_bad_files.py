@@ -1,5 +1,3 @@
-"""Files that are no model, or not a whole one: a sentence each, and never the end of the bot."""
-
 import asyncio
 import importlib.util
 import random

@@ -1,5 +1,3 @@
-"""The model's process dies or hangs: who asks is told, who waits is served."""
-
 import asyncio
 import os
 import signal

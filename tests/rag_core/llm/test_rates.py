@@ -1,5 +1,3 @@
-"""What a model ends in time at its rates."""
-
 import pytest
 
 from rag_core.llm.protocol import TokenRates

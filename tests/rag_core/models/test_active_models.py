@@ -1,5 +1,3 @@
-"""Which language models are opened, by which choice, and how another one takes their place."""
-
 import shutil
 
 import pytest

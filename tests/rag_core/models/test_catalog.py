@@ -1,5 +1,3 @@
-"""The table of models, and the folders of their files."""
-
 import os
 import re
 from pathlib import Path

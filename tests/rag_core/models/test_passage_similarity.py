@@ -1,5 +1,3 @@
-"""Similarity of a question to pieces of a passage: all at once as each alone, and what the heads of tokens do."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Questions for what a name stands for, and for what a channel is about and who runs it."""
-
 import pytest
 
 from rag_core.planning.intents import ChannelAspect, asks_of_this_channel, detect_channel_question, find_defined_name

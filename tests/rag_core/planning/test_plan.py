@@ -1,5 +1,3 @@
-"""The plan that rules make of a question: its kind, topic, period, filters, parts, retrievers and recipe."""
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""What a model can write under the grammar of a plan, and what is made of whatever it writes."""
-
 import json
 import random
 from datetime import date, timedelta

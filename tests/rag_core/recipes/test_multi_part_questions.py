@@ -1,5 +1,3 @@
-"""The agent: parts completed and answered one by one."""
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -1,5 +1,3 @@
-"""Arithmetic: what is right, and attacks that end at once."""
-
 import time
 from contextlib import suppress
 

@@ -1,5 +1,3 @@
-"""Which recipe answers which question: by hand, by its shape, by the load, by how the recipes fare."""
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -1,5 +1,3 @@
-"""Questions about a channel itself: what it is about, and who runs it."""
-
 import pytest
 
 from rag_core.types import Certainty

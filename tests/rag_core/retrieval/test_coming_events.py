@@ -1,5 +1,3 @@
-"""What posts announce for the days that a question asks about."""
-
 import json
 from datetime import UTC, datetime
 

@@ -1,5 +1,3 @@
-"""What a /search request asks for, and what of a text matches it."""
-
 import time
 from datetime import UTC, date, datetime
 from itertools import pairwise

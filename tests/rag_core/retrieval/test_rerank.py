@@ -1,5 +1,3 @@
-"""Reranking by a cross-encoder; and by features: the newest post with the wanted kind of answer comes first."""
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

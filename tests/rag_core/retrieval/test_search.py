@@ -1,5 +1,3 @@
-"""Search: posts of the viewer's channels, by words and by meaning, and what further queries add."""
-
 import random
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""The archive as a file: opened, migrated, shared, broken."""
-
 import asyncio
 import sqlite3
 import threading

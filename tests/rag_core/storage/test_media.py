@@ -1,5 +1,3 @@
-"""Files of posts in the archive: the queue, and the text that was read of them."""
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

@@ -1,5 +1,3 @@
-"""What the archive knows of posts beside their text, by channel."""
-
 import re
 
 import pytest

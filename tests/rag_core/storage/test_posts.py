@@ -1,5 +1,3 @@
-"""Posts in versions: new, edited, late, deleted, back again."""
-
 import tempfile
 import time
 from dataclasses import replace

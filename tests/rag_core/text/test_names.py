@@ -1,5 +1,3 @@
-"""Names: found by capital letters, matched in their forms and in the other script, and those that posts give."""
-
 import pytest
 
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym

@@ -1,5 +1,3 @@
-"""Parts of a post's text: polls, links to posts, spoilers."""
-
 import time
 
 import pytest

@@ -1,5 +1,3 @@
-"""Query terms: forms, synonyms, translations, shares, similar stems, kinds of answers, and corrected spelling."""
-
 import re
 from pathlib import Path
 

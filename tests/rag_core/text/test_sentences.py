@@ -1,5 +1,3 @@
-"""Sentences of a post, and the header of a passage."""
-
 from datetime import UTC, datetime
 from itertools import pairwise
 

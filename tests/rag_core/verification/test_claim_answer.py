@@ -1,5 +1,3 @@
-"""What is asked to be true gets a yes or a no, with the words that decide it."""
-
 import pytest
 
 

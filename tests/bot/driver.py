@@ -52,6 +52,14 @@ async def say_text(sandbox, who, text, chat=None, **more):
     return str((await say(sandbox, who, text, chat, **more))["text"])
 
 
+async def ask_until(sandbox, who, question, words):
+    """Ask until an answer holds the words, as posts are taken in meanwhile; that answer."""
+    async with asyncio.timeout(60):
+        while words not in str(reply := await say(sandbox, who, question)):
+            pass
+    return reply
+
+
 def current(sandbox, message):
     return sandbox.world.room(message["chat"]["id"]).messages[get_message_key(message)]
 

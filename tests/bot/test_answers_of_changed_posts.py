@@ -11,6 +11,7 @@ from driver import (
     KILN,
     OTTO,
     RITA,
+    ask_until,
     current,
     open_channels,
     press,
@@ -42,12 +43,8 @@ def soon(monkeypatch):
 async def ask_of(sandbox, home, chat, text, asked, who):
     """Post a text, and ask until the answer quotes it: the number of the post, and the answer."""
     number = (await sandbox.post(chat, text))["message_id"]
-    async with asyncio.timeout(60):
-        while True:
-            await wait_until_idle(sandbox, home)
-            reply = await say(sandbox, who, asked)
-            if text in reply["text"]:
-                return int(number), reply
+    await wait_until_idle(sandbox, home)
+    return int(number), await ask_until(sandbox, who, asked, text)
 
 
 def count_edits(sandbox, message):

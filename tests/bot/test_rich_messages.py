@@ -9,6 +9,7 @@ from driver import (
     GROUP,
     HARBOUR,
     OTTO,
+    ask_until,
     buttons,
     current,
     execute,
@@ -152,11 +153,8 @@ async def test_a_refusal_of_both_forms_says_nothing_of_the_first(sandbox, live, 
 async def ask_of_regatta(sandbox, home):
     """Post of the regatta, and ask until the answer quotes it: the number of the post, and the answer."""
     number = (await sandbox.post(HARBOUR, f"{REGATTA}\n\n{REST} Dogs stay at home."))["message_id"]
-    while True:
-        await wait_until_idle(sandbox, home)
-        reply = await say(sandbox, OTTO, REGATTA_ASKED)
-        if "eleven" in str(reply):
-            return int(number), reply
+    await wait_until_idle(sandbox, home)
+    return int(number), await ask_until(sandbox, OTTO, REGATTA_ASKED, "eleven")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import asyncio
 from functools import partial
 
 import pytest
-from driver import ADMIN, OTTO, buttons, current, open_archive, press, query_archive, say
+from driver import ADMIN, OTTO, ask_until, buttons, current, open_archive, press, query_archive, say
 from fake_mtproto_server import CHAT_ID, GROUP_ID, make_message, save_bakery, serve
 
 from bot import jobs
@@ -36,13 +36,6 @@ async def open_history(sandbox, title="Bakery"):
     return asked
 
 
-async def found(sandbox, question, words):
-    """Ask until an answer holds the words."""
-    async with asyncio.timeout(40):
-        while words not in (await say(sandbox, OTTO, question))["text"]:
-            pass
-
-
 async def says(sandbox, message, words):
     return await sandbox.until(lambda: words in current(sandbox, message)["text"], 30)
 
@@ -61,7 +54,7 @@ async def test_an_admin_sees_the_size_begins_and_watches_and_readers_find_the_po
         await press(sandbox, asked, "Fetch all of them", ADMIN)
         assert await says(sandbox, asked, "Bakery: done, 250 posts fetched.")
         question = "Where does the sourdough starter live?"
-        await found(sandbox, question, "blue jar")
+        await ask_until(sandbox, OTTO, question, "blue jar")
         stats = await say(sandbox, ADMIN, "/stats")
         assert "earlier posts" not in stats["text"]
 
@@ -75,13 +68,13 @@ async def test_what_was_deleted_is_not_cited_and_what_was_edited_is_cited_as_it_
         assert await says(sandbox, asked, "Bakery has at most")
         await press(sandbox, asked, "Fetch all of them", ADMIN)
         assert await says(sandbox, asked, "done, 50 posts")
-        await found(sandbox, "Who lights the rye oven?", "Tamara")
+        await ask_until(sandbox, OTTO, "Who lights the rye oven?", "Tamara")
         await query_archive(bakery, lambda archive: archive.execute("UPDATE post_looks SET looked_at = 0"))
         del server.messages[40]
         server.messages[41] = make_message(41, "The rye oven is lit by Gleb at dawn.", edit_date=make_message(99).date)
         assert "blue jar" not in (await say(sandbox, OTTO, "Where does the sourdough starter live?"))["text"]
         assert "Tamara" not in (await say(sandbox, OTTO, "Who lights the rye oven?"))["text"]
-        await found(sandbox, "Who lights the rye oven?", "Gleb")
+        await ask_until(sandbox, OTTO, "Who lights the rye oven?", "Gleb")
         shown = await open_history(sandbox)
         await says(sandbox, shown, "Bakery has at most")
         await press(sandbox, shown, "Put 1 deleted post back", ADMIN)

@@ -12,6 +12,7 @@ from driver import (
     OTTO,
     RITA,
     SAFE,
+    ask_until,
     bind,
     execute,
     load_channel,
@@ -39,14 +40,6 @@ FERRY = "When does the ferry to Owl Island leave?"
 def mark(home, chat_id=SAFE):
     ((identity,),) = execute(home, "SELECT value FROM identity")
     return make_channel_token(SimpleNamespace(identity=identity), chat_id)
-
-
-async def found(sandbox, question, words):
-    """Ask until an answer holds the words."""
-    async with asyncio.timeout(10):
-        while words not in (await say(sandbox, ADMIN, question))["text"]:
-            pass
-    return True
 
 
 # the list and the card
@@ -127,7 +120,7 @@ async def test_a_paused_channel_is_not_searched_and_loses_nothing(sandbox, home,
     assert (await card.press("Members"))["text"] == "Done: Harbour News is for members."
     assert "paused · for members" in card.text
     await card.press("Everyone", "Resume")
-    assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
+    assert await ask_until(sandbox, ADMIN, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
     assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
 
 
@@ -153,12 +146,12 @@ async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox, live
     assert not any("protected" in label for label in card.buttons)
     await sandbox.post(HARBOUR, "The harbour master's velvet umbrella is crimson.", extra=protected)
     await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
-    assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
+    assert await ask_until(sandbox, ADMIN, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
     assert words not in (await say(sandbox, ADMIN, question))["text"]
     await card.press("‹ Back", "Harbour News")
     assert "without 1 protected or paid post" in card.text
     assert "I now search the protected" in (await card.press("Search protected and paid posts too"))["text"]
-    assert await found(sandbox, question, words)
+    assert await ask_until(sandbox, ADMIN, question, words)
     await card.press("Leave out protected and paid posts")
     async with asyncio.timeout(10):
         while words in (await say(sandbox, ADMIN, question))["text"]:
@@ -203,7 +196,7 @@ async def test_a_removed_channel_that_posts_on_waits_for_approval(sandbox, live_
             await card.send(Press(to="channels").pack())
     assert "nine four" not in (await say(sandbox, ADMIN, "What is the new combination?"))["text"]
     await card.press("The safe", "Admins only")
-    assert await found(sandbox, "What is the new combination?", "nine four")
+    assert await ask_until(sandbox, ADMIN, "What is the new combination?", "nine four")
 
 
 async def test_the_bot_leaves_a_removed_channel_when_told_to(sandbox, home, live_bot):

@@ -17,8 +17,8 @@ from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import Chat, ChatMemberRestricted, ChatMemberUpdated, Message, ResultChatMemberUnion
 
+from bot.background import spawn
 from bot.i18n import Translator
-from bot.jobs import spawn
 from bot.settings import is_person
 from bot.views.text import format_shortfalls
 from rag_core.llm.turns import FairScheduler

@@ -18,8 +18,8 @@ from aiogram.types import InlineKeyboardMarkup, User
 from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.app_context import AppContext
+from bot.background import run_in_background
 from bot.i18n import Translator, choose_interface_language, get_translator
-from bot.jobs import run_in_background
 from bot.logs import PrivacyFilter
 from bot.telegram.session import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.views.answer import link_channel_title

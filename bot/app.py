@@ -25,6 +25,7 @@ from bot import middlewares
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_notifications import notify_admins, notify_of_errors
 from bot.app_context import AppContext
+from bot.background import run_in_background
 from bot.control import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
 from bot.handlers import (
@@ -47,7 +48,7 @@ from bot.handlers import (
 )
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
-from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, repeat_job, run_in_background, run_jobs
+from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, repeat_job, run_jobs
 from bot.logs import throttle_polling_errors
 from bot.media import open_media_reader
 from bot.monitoring import monitor_bot

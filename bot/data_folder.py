@@ -1,4 +1,4 @@
-"""Data folder: its lock, files and disk usage; which one a command works in, its archive, its indexes up to date.
+"""Data folder: its lock, files and disk usage; which one a command works in, its archive, its indexes, and progress.
 
 The data folder belongs to one process, which holds its lock file; the kernel releases the lock however the process
 ends. Files that others on this machine may read are reported and not changed, as their owner may want it so.
@@ -19,7 +19,7 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.models.active_models import get_models_folder
-from rag_core.safe_files import LockHeld, measure_size, open_lock_file
+from rag_core.safe_files import LockHeld, hold_lock_file, measure_size, open_lock_file
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE, get_backups_folder
 from rag_core.storage.db import needs_migration
@@ -98,11 +98,12 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
         say=f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data.",
     ):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # channel texts are for their readers only
+        lock = open_lock_file(folder / _LOCK_FILE)
+    with lock:
         try:
-            lock = open_lock_file(folder / _LOCK_FILE)
+            hold_lock_file(lock)
         except LockHeld as exc:
             raise FolderLocked(folder, str(exc)) from None
-    with lock:
         yield
 
 

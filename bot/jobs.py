@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
+from bot.background import run_in_background
 from bot.settings import Settings
 from ingest import integrity, outages
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
@@ -105,35 +106,6 @@ class JobLog:
     def _store(self, job: index_state.JobRecord) -> None:
         self.jobs[job.name] = job
         self._unwritten.add(job.name)
-
-
-def spawn(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Start a task, and hold it in a set until it has ended: the event loop holds none."""
-    task = asyncio.create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
-    return task
-
-
-@asynccontextmanager
-async def run_in_background(
-    *chores: Coroutine[Any, Any, None], failed: str = "a background task of the bot ended"
-) -> AsyncIterator[None]:
-    """Run chores until the block ends. Nobody awaits them, so that what one fails with is logged."""
-
-    def report(ended: asyncio.Task[None]) -> None:
-        if not ended.cancelled() and (exc := ended.exception()):  # admins are told of it, as of no failure of a job
-            log.getChild("background").error(failed, exc_info=exc)
-
-    tasks = [asyncio.create_task(chore) for chore in chores]
-    for task in tasks:
-        task.add_done_callback(report)
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def repeat_job(

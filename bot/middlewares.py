@@ -19,8 +19,8 @@ from aiogram.types.update import UpdateTypeLookupError
 
 from bot.access import Refusal, get_reader_id, is_admin, is_group_admin
 from bot.app_context import AppContext
+from bot.background import spawn
 from bot.i18n import choose_interface_language, get_translator
-from bot.jobs import spawn
 from bot.telegram.ephemeral import get_asker_address, send_to_asker
 from bot.views.format import BOT_COMMANDS
 from rag_core.conversation.small_talk import detect_talk

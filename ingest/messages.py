@@ -54,7 +54,7 @@ _RANK_BY_SEPARATOR = {"": 0, " ": 1, " | ": 2, "\n": 3}
 class RichText:
     """Text of a rich message; `files` are the names of the files in it. Mutable: filled while blocks are read.
 
-    `separator` comes before the next piece: of several asked for the strongest.
+    `separator` comes before the next piece.
     """
 
     pieces: list[str] = field(default_factory=list)

@@ -253,11 +253,15 @@ async def _drop_unsupported(
             passages = [source.passage for source in evidence.sources if source.passage.key in posts]
             if sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold:
                 kept.append(sentence)
-        run.note(claims=len(cited), verified=len(kept))
         return tuple(kept)
 
+    async def keep_and_note() -> tuple[Sentence, ...]:
+        kept = await asyncio.to_thread(keep_supported)
+        run.note(claims=len(cited), verified=len(kept))  # not in the thread, which goes on after a timeout
+        return kept
+
     verbatim = tuple(one for one in cited if one.support == 1.0)
-    kept = await run.attempt(Stage.VERIFY, asyncio.to_thread(keep_supported), verbatim)
+    kept = await run.attempt(Stage.VERIFY, keep_and_note(), verbatim)
     run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in cited))
     if len(kept) < len(cited):
         run.shortfalls.append(Shortfall("support", "Sentences were left out: the posts they name do not say them."))

@@ -164,7 +164,10 @@ _MIN_IMPROVEMENT = 0.1  # by which an answer by the model's plan must be likelie
 
 
 async def search_by_model_plan(question: Question, rules: Round, rag: Engine, run: Run) -> Round:
-    """Search with the model's plan where that of the rules found nothing sure; the better of both rounds."""
+    """Search with the model's plan where that of the rules found nothing sure; the better of both rounds.
+
+    A model that fails or is late leaves what the rules found.
+    """
     plan, draft = rules.plan, rules.draft
     if rag.planner is None or draft.certainty is Certainty.SURE or not plan.queries or judges_only(rag.planner.name):
         return rules
@@ -283,7 +286,7 @@ _TEMPERATURE, _SEED = 0.4, 42
 
 
 async def write_hypothetical_post(question: Question, model: LanguageModel, run: Run) -> str:
-    """Write a hypothetical post of one or two sentences; empty for an empty reply. Raises GenerationFailed."""
+    """Write a hypothetical post, at most 280 characters; empty for an empty reply. Raises GenerationFailed."""
     template = load_prompt("hyde", question.lang)
     prompt = Prompt(template.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), template.shots)
     decoding = DecodingParams(_MAX_TOKENS, temperature=_TEMPERATURE, seed=_SEED)

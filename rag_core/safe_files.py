@@ -32,16 +32,18 @@ def try_lock(file: int | IO[Any]) -> bool:
 
 
 def open_lock_file(file: Path) -> IO[str]:
-    """Open and lock a file, and write the id of this process into it. Raises LockHeld, OSError."""
-    lock = file.open("a+", encoding="ascii", errors="replace")
+    """Open a file for `hold_lock_file`. Raises OSError."""
+    return file.open("a+", encoding="ascii", errors="replace")
+
+
+def hold_lock_file(lock: IO[str]) -> None:
+    """Lock an open file, and write the id of this process into it. Raises LockHeld, OSError."""
     if not try_lock(lock):
-        with lock:
-            lock.seek(0)
-            raise LockHeld(lock.read(_MAX_ID_LENGTH).strip() or "unknown")
+        lock.seek(0)
+        raise LockHeld(lock.read(_MAX_ID_LENGTH).strip() or "unknown")
     lock.truncate(0)
     lock.write(str(os.getpid()))
     lock.flush()
-    return lock
 
 
 def replace_durably(file: Path, content: bytes) -> None:

@@ -115,7 +115,7 @@ NOT_MADE = {
 }
 # Functions that cannot be called for another reason, by their exact names.
 NOT_CALLABLE = {
-    "bot.jobs.spawn": "a coroutine, which it starts",
+    "bot.background.spawn": "a coroutine, which it starts",
     "bot.telegram.ephemeral._list_replies": "a call to Telegram",
     "bot.telegram.recheck._is_for_one": "a call to Telegram",
     "bot.telegram.session._check_wait": "a method of the Bot API, with the client in its annotations",

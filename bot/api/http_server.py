@@ -33,6 +33,7 @@ from bot import access, logs
 from bot.api import JsonObject, RequestRefused, present_answer, present_channels, present_search, present_verdicts
 from bot.api.mcp_server import build_mcp_server
 from bot.app_context import AppContext
+from bot.background import run_in_background
 from bot.control import MAX_REQUEST_BYTES
 from bot.control.answers import (
     RESULTS_PER_PAGE,
@@ -45,7 +46,6 @@ from bot.control.answers import (
 from bot.handlers import errors
 from bot.handlers.search import SearchQueue
 from bot.i18n import Translator, detect_question_language, get_translator
-from bot.jobs import run_in_background
 from bot.middlewares import MAX_QUESTION_LENGTH
 from bot.stored_answer import dump_with_messages, serialize_answer, serialize_verdicts
 from bot.telegram import recheck

@@ -79,7 +79,7 @@ def declare(parser: argparse.ArgumentParser, name: str) -> None:
             run = _run_trace
             parser.add_argument("id", metavar="ID", help="trace_id of an answer")
             parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
-        case _:
+        case "backup":
             run = _run_backup
     parser.set_defaults(run=run)
 

@@ -25,9 +25,10 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot import access
 from bot.app_context import AppContext
+from bot.background import spawn
 from bot.handlers.membership import refresh_channel
 from bot.i18n import Translator, get_translator
-from bot.jobs import HistoryService, spawn
+from bot.jobs import HistoryService
 from bot.middlewares import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.telegram.recheck import ShownContent, View
 from bot.telegram.session import respond

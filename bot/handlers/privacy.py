@@ -183,5 +183,5 @@ def _list_counts(found: dict[str, int], words: Translator) -> list[str]:
     names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
              "forget-sets", "forget-choices", "forget-modes", "forget-watches", "forget-digests", "forget-memberships",
              "forget-tokens")  # fmt: skip
-    counts = zip(names, found.values(), strict=True)
+    counts = ((name, found[name.removeprefix("forget-")]) for name in names)
     return [f"• {words(name, count=count)}" for name, count in counts if count]

@@ -414,7 +414,7 @@ async def publish_menu(bot: Bot, admins: Iterable[int]) -> None:
 
 
 async def publish_admin_menu(bot: Bot, user_id: int, *, admin: bool = True) -> None:
-    """Publish the menu of an admin; of who is none any more, the readers' is shown again."""
+    """Publish the menu of an admin, or withdraw it: then the readers' menu is shown again."""
     names = (*_READER_COMMANDS, *_ADMIN_COMMANDS) if admin else ()
     await _set_menu(bot, types.BotCommandScopeChat(chat_id=user_id), names)
 

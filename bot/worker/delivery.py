@@ -22,8 +22,9 @@ from aiogram.types import InlineKeyboardMarkup, InputRichMessage, MessageEntity,
 from pydantic import ConfigDict, TypeAdapter
 
 from bot.access import AdminRegistry, get_question_reader
+from bot.background import spawn
 from bot.i18n import get_translator
-from bot.jobs import JobLog, spawn
+from bot.jobs import JobLog
 from bot.stored_answer import dump_with_messages
 from bot.telegram import recheck, session
 from bot.telegram.ephemeral import get_answer_address, send_to_asker

@@ -17,8 +17,8 @@ from aiogram.methods import SendMessageDraft, SendRichMessageDraft
 from aiogram.types import ReplyParameters
 from aiogram.utils.formatting import BlockQuote, Text, as_list
 
+from bot.background import run_in_background
 from bot.i18n import Translator, get_translator
-from bot.jobs import run_in_background
 from bot.telegram import recheck
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import EditWithoutRetry, SendRichWithoutRetry, SendWithoutRetry

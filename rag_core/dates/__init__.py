@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -87,6 +88,12 @@ _FUTURE = re.compile(
 
 def parse_period(text: str, now: datetime) -> Period | None:
     """Parse the period a text names, relative to `now` in the asker's time zone; None where it names none."""
+    return _parse_period(text, now, now.tzinfo)
+
+
+@lru_cache(maxsize=256)  # the plan of a question, its answer and the order of its pieces read the same text
+def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | None:
+    """Parse as `parse_period`; equal moments of two time zones are two keys."""
     low = text.lower().replace("ё", "е")
     today = now.date()
     dates = list(find_dates(low))

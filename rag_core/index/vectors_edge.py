@@ -35,7 +35,15 @@ import numpy as np
 from rag_core.errors import VectorsUnavailable, translate_errors
 from rag_core.index.vector_store import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray, VectorStore
 from rag_core.processes import BlockingWorkerProcess, Message, WorkerExited
-from rag_core.safe_files import IrregularFile, LockHeld, open_lock_file, read_regular_file, replace_durably, try_lock
+from rag_core.safe_files import (
+    IrregularFile,
+    LockHeld,
+    hold_lock_file,
+    open_lock_file,
+    read_regular_file,
+    replace_durably,
+    try_lock,
+)
 from rag_core.settings import QdrantSettings
 
 # Run as a program, and not imported: the engine's native code stays out of this process.
@@ -87,9 +95,11 @@ class StoreFolder:
         self.folder, self.log, self._file = folder, folder / "engine.log", folder / "store.json"
         # owner only: posts are for the readers of their channels
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.lock = open_lock_file(folder / "lock")
         try:
-            self.lock = open_lock_file(folder / "lock")
+            hold_lock_file(self.lock)
         except LockHeld as exc:
+            self.lock.close()
             raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=exc, folder=folder)) from None
 
     @contextmanager

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from rag_core.engine import Engine
@@ -126,7 +126,7 @@ class MentionTerm:
 
     terms: tuple[str, ...]
     form: re.Pattern[str] | None = None
-    written: str = ""
+    written: str = field(default="", compare=False)
 
     def stands_in(self, text: str, found: frozenset[str]) -> bool:
         """Whether a lower-case text without ё, with the terms `found`, contains it."""

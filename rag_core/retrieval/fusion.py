@@ -114,7 +114,10 @@ class Fusion:
 def fuse_rankings(
     rankings: Sequence[Sequence[T]], weights: Sequence[float] = (), k: int = RRF_K
 ) -> list[tuple[T, float]]:
-    """Fuse rankings by reciprocal rank, with equal weights by default; an item that is first in all has the score 1."""
+    """Fuse rankings by reciprocal rank, with equal weights by default; an item that is first in all has the score 1.
+
+    `weights` sum to 1.
+    """
     scores: dict[T, float] = {}
     weights = weights or [1 / len(rankings) for _ in rankings]
     for ranking, weight in zip(rankings, weights, strict=True):

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -275,18 +275,20 @@ def fold_case(text: str) -> str:
     return low.replace("ё", "е")
 
 
-_LOADED = list["MorphAnalyzer"]()
 _LOADING = Lock()  # threads that come first would each load it
 
 
 def load_dictionary() -> MorphAnalyzer:
     """Load the dictionary, once: early, so that no question waits for it."""
     with _LOADING:
-        if not _LOADED:
-            from pymorphy3 import MorphAnalyzer
+        return _create_analyzer()
 
-            _LOADED.append(MorphAnalyzer())
-        return _LOADED[0]
+
+@cache
+def _create_analyzer() -> MorphAnalyzer:
+    from pymorphy3 import MorphAnalyzer
+
+    return MorphAnalyzer()
 
 
 def list_dictionary_forms(word: str) -> tuple[str, ...]:

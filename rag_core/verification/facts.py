@@ -160,9 +160,13 @@ class Vocabulary(tuple[Word, ...]):
         """The stems of the words."""
         return frozenset(word.stem for word in self)
 
+    @cached_property
+    def _found(self) -> dict[tuple[str, str], tuple[float, Word | None]]:
+        return {}
+
     def nearest(self, word: Word) -> tuple[float, Word | None]:
         """Find the most similar word and its similarity, 0..1; of equal ones the first."""
-        known: dict[tuple[str, str], tuple[float, Word | None]] = self.__dict__.setdefault("_found", {})
+        known = self._found
         if (found := known.get((word.low, word.stem))) is None:
             if len(known) >= _MAX_KNOWN_WORDS:  # a sentence of a post is compared with claim after claim
                 known.clear()

@@ -72,7 +72,10 @@ def find_judge_calibration(name: str) -> JudgeCalibration | None:
 
 
 async def judge_draft(question: Question, draft: Draft, model: LanguageModel, rag: Engine, run: Run) -> Draft:
-    """Judge the first candidates of a draft, as many as the clock allows, and regrade it; else unchanged."""
+    """Judge the first candidates of a draft, as many as the clock allows, and regrade it.
+
+    A model that fails or is too slow leaves the draft as it is.
+    """
     if not draft.candidates:
         return draft
     try:

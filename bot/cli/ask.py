@@ -39,25 +39,31 @@ _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} charac
 
 def declare(parser: argparse.ArgumentParser, name: str) -> None:
     """Add the arguments to the parser of one of the commands."""
-    if name in {"ask", "verify"}:
-        given, what = ("question", "the question") if name == "ask" else ("text", "what is claimed")
-        parser.add_argument(given, nargs="*", metavar=given.upper(), help=f"{what}; - or nothing: read from stdin")
-    if name in {"ask", "chat"}:
-        how = (
-            "how the answer is made: direct searches once, agent looks again where little was found, the others are "
-            "for a language model (default: auto)"
-        )
-        parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help=how)
-    if name == "digest":
-        parser.add_argument("--days", type=int, default=7, metavar="N", help="of the last N days (default: 7)")
-    if name != "chat":
-        said = {"ask": "the answer", "verify": "the verdicts", "digest": "the lines"}[name]
+    from_stdin = "- or nothing: read from stdin"
+    how = (
+        "how the answer is made: direct searches once, agent looks again where little was found, the others are for a "
+        "language model (default: auto)"
+    )
+    recipes = ("auto", *RECIPES)
+    match name:
+        case "ask":
+            command, said, traced = run, "the answer", "stages, timings, counts and results after the answer"
+            parser.add_argument("question", nargs="*", metavar="QUESTION", help=f"the question; {from_stdin}")
+            parser.add_argument("--recipe", choices=recipes, default="auto", help=how)
+        case "verify":
+            command, said, traced = run_verify, "the verdicts", "stages, timings and counts after the verdicts"
+            parser.add_argument("text", nargs="*", metavar="TEXT", help=f"what is claimed; {from_stdin}")
+        case "digest":
+            command, said, traced = _run_digest, "the lines", ""
+            parser.add_argument("--days", type=int, default=7, metavar="N", help="of the last N days (default: 7)")
+        case "chat":
+            command, said, traced = _run_chat, "", ""
+            parser.add_argument("--recipe", choices=recipes, default="auto", help=how)
+    if said:
         parser.add_argument("--json", action="store_true", help=f"{said} as one JSON object")
-    if name in {"ask", "verify"}:
-        found = ", counts and results after the answer" if name == "ask" else " and counts after the verdicts"
-        parser.add_argument("--trace", action="store_true", help=f"stages, timings{found}")
-    commands = {"ask": run, "chat": _run_chat, "verify": run_verify, "digest": _run_digest}
-    parser.set_defaults(run=commands[name], report_wrong_use=parser.error)
+    if traced:
+        parser.add_argument("--trace", action="store_true", help=traced)
+    parser.set_defaults(run=command, report_wrong_use=parser.error)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:

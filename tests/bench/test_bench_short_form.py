@@ -31,9 +31,10 @@ def engines(posts, tmp_path_factory):
     return made
 
 
+@pytest.mark.alone
 def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(posts, engines):
     queries, took = synthetic_posts.draw_queries(posts, 15), {name: np.full(15, np.inf) for name in engines}
-    for _ in range(3):  # turn and turn about, the best of each, in processor time: tests run beside
+    for _ in range(3):  # turn and turn about, the best of each, in processor time
         for name, engine in engines.items():
             for n, query in enumerate(queries):
                 begun = time.process_time()

@@ -131,32 +131,43 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
     return Round(plan, draft, evidence)
 
 
+_MAX_CHANGES = 3  # each is searched for and compared: what changed more often is left at the third
+_Successor = tuple[ExtractCandidate | None, Evidence]  # and the evidence with the later posts it was sought among
+
+
 async def order_in_time(
     question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[RankedPieces, Evidence]:
-    """Put a piece first that supersedes the best one; else call that piece earlier which the best one supersedes.
+    """Put the piece first that supersedes the best one; else call that piece earlier which the best one supersedes.
 
-    Returns the evidence with the source of the first piece, which may be found only here.
+    What changed once may have changed again, so changes are followed to the last. Returns the evidence with the source
+    of the first piece, which may be found only here.
     """
     weight = rag.lexical.statistics(question.viewer.channels).weight
 
-    async def find_last(piece: ExtractCandidate, *, further: bool) -> tuple[ExtractCandidate | None, Evidence]:
+    async def find_next(piece: ExtractCandidate, known: Evidence, *, further: bool) -> _Successor:
         later = await run.attempt(Stage.SUCCESSOR, find_later_posts(piece, question, rag), {})
-        known = {source.passage.key for source in evidence.sources} | rag.passed
-        new = [Source(0, passage, 0.0) for key, passage in later.items() if further and key not in known]
-        wider = await compare_sources(question, plan, evidence.extend(new), rag, run) if new else evidence
+        keys = {source.passage.key for source in known.sources} | rag.passed
+        new = [Source(0, passage, 0.0) for key, passage in later.items() if further and key not in keys]
+        wider = await compare_sources(question, plan, known.extend(new), rag, run) if new else known
         return await asyncio.to_thread(find_successor, piece, ranked.asked, wider, tuple(later), weight), wider
 
     first = ranked.pieces[0]
-    newest, wider = await find_last(first, further=True)
-    if newest:
+    changes, wider = [first], evidence
+    while len(changes) <= _MAX_CHANGES:
+        newest, wider = await find_next(changes[-1], wider, further=True)
+        if newest is None:
+            break
+        changes.append(newest)
+    *earlier, newest = changes
+    if earlier:
         if newest.source not in evidence.sources:
             evidence = replace(wider, sources=(*evidence.sources, newest.source))
-        return ranked.put_first(newest, first), evidence
+        return ranked.put_first(newest, earlier), evidence
     if older := ranked.next_older:
-        newest, _ = await find_last(older, further=False)
+        newest, _ = await find_next(older, evidence, further=False)
         if newest and newest.source == first.source:
-            ranked = ranked.put_first(first, older)
+            ranked = ranked.put_first(first, [older])
     return ranked, evidence
 
 

@@ -216,11 +216,11 @@ class RankedPieces:
         )
         return next(older, None)
 
-    def put_first(self, piece: ExtractCandidate, earlier: ExtractCandidate) -> RankedPieces:
-        """Put a piece first, and call the one earlier that it supersedes, which is not among `pieces` then."""
-        gone = piece.source.number, earlier.source.number
+    def put_first(self, piece: ExtractCandidate, superseded: Sequence[ExtractCandidate]) -> RankedPieces:
+        """Put a piece first; those that it supersedes go from `pieces`, and the last of them is called earlier."""
+        gone = {one.source.number for one in (piece, *superseded)}
         others = (one for one in self.pieces if one.source.number not in gone)
-        return replace(self, pieces=(replace(piece, score=self.pieces[0].score), *others), earlier=earlier)
+        return replace(self, pieces=(replace(piece, score=self.pieces[0].score), *others), earlier=superseded[-1])
 
     @property
     def is_contested(self) -> bool:

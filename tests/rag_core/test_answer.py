@@ -76,6 +76,22 @@ async def test_a_later_post_of_a_channel_comes_before_an_equally_good_earlier_on
     assert "four" in answer.sentences[0].text
 
 
+async def test_what_changed_twice_is_followed_to_the_last_change(empty_library, make_post):
+    changes = (
+        "The chess club meets on Tuesdays in the blue boathouse.",
+        "The chess players now sit in the old mill instead of the blue boathouse on Tuesdays.",
+        "No chess in the old mill on Tuesdays any more: players now sit in the library instead.",
+    )
+    for number, words in enumerate(changes, 1):
+        await empty_library.keep(make_post(number, words, chat=empty_library.harbour, days=30 * number))
+    answer = await empty_library.ask("Where does the chess club meet?")
+    first, *rest = (sentence.text for sentence in answer.sentences)
+    assert "in the library" in first
+    assert [line for line in rest if "old mill" in line or "boathouse" in line] == [
+        line for line in rest if line.startswith("Earlier")
+    ]
+
+
 async def test_at_most_so_many_sentences_as_the_settings_say(open_library, tmp_path, make_post):
     posts = [f"Ferry number {n} leaves from pier {n} in the morning." for n in range(8)]
     for most in (1, 3):

@@ -106,7 +106,7 @@ def ranked(question, found):
 def test_a_successor_comes_first_and_what_it_supersedes_is_earlier():
     pieces = ranked("Сколько стоит буханка ржаного хлеба?", evidence(*PRICES, days=(300, 0, 400)))
     old, new = (next(one for one in pieces.pieces if one.text == text) for text in (PRICES[1], PRICES[0]))
-    pieces = pieces.put_first(new, old)
+    pieces = pieces.put_first(new, [old])
     earlier = quote_earlier_piece(pieces, Question("", "ru", DAY, Viewer(1, frozenset())))
     assert pieces.pieces[0].text == PRICES[0]
     assert PRICES[1] not in [one.text for one in pieces.pieces]

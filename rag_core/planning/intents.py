@@ -7,13 +7,9 @@ question without the words that ask, or what it names as its subject.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
 
-from rag_core.dates import parse_coming_period
+from rag_core.planning.request_classifier import Request, classify_request, estimate_requests, may_be_name
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.tokens import fold_case, read_phrases, tokenize
 from rag_core.types import Kind
@@ -58,14 +54,7 @@ FRAME_WORDS = re.compile(
 CATCH_ALL_WORDS = rf"\b(?:{PHRASES['catch_all']})\b"
 # Words that ask for posts: "запостили" is no misspelt "запустили".
 REQUEST_WORDS = rf"{FRAME_WORDS.pattern}|{CATCH_ALL_WORDS}|\b{POSTED_THINGS}\b"
-# What is to come, without a topic: "что будет в выходные", "anything on tomorrow?". `COMING_FRAME` are the words that
-# ask so, `COMING_ASKED` those of them that look ahead by themselves.
-COMING_ASKED = re.compile(rf"\b(?:{PHRASES['coming']})\b")
-COMING_FRAME = rf"{COMING_ASKED.pattern}|\b(?:{PHRASES['coming_frame']})\b"
-
-
 _NEWS_PREFIX = re.compile(NEWS_ABOUT)
-CLAUSE_END = re.compile(r"[,.?!;:]+(?:\s|$)")
 # Of posts that are somebody's: "писали", "news of", "at the club"; "посты" alone are about something.
 _POSTS_OF = re.compile(
     r"(?<!\w)(?:(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выклад\w+|новост\w+|нового|слышно|posted|post|put(?:ting)? up|wrote|write|on about|new|news|"
@@ -108,16 +97,36 @@ def extract_topic(asked: str) -> str:
     return " ".join(FRAME_WORDS.sub(" ", rest).split())
 
 
-_WHOSE_EVENTS = re.compile(r"\b(?:у|в|во|на|at|in|from|of|by|for)\s+(?:(?:the|our|your|нашем|нашей|наших)\s+)?$")
-_WHO_DOES = re.compile(
-    r"(?:\b(?:is|are|has)|what['’]?s)\s+(?:the\s+)?([^?]{1,40}?)\s(?:doing|having|planning|up to|got on)\b"
-)
+CLAUSE_END = re.compile(r"[,.?!;:]+(?:\s|$)")
+_MAX_NAME_WORDS = 3
+
+
+def extract_request_name(asked: str, request: Request) -> str | None:
+    """Extract whose posts or events a request asks for: of the clause that asks, the words that may be a name.
+
+    "" for those of all channels. None: there are too many, it asks for something else.
+    """
+    asked = asked[:INTENT_PREFIX_LENGTH]
+    clauses = [clause for clause in CLAUSE_END.split(asked) if tokenize(clause)] or [asked]
+    clause = max(clauses, key=lambda one: estimate_requests(one)[request])  # "I was away, what did I miss?"
+    words = strip_catch_all_words(compile_pattern(_REQUEST_WORDS).sub(" ", extract_topic(clause))).split()
+    named = list(filter(may_be_name, words))
+    return " ".join(named) if len(named) <= _MAX_NAME_WORDS else None
+
+
+def names_place(text: str) -> bool:
+    """Whether a question says whose posts or events it asks for: "at the club"."""
+    return bool(_POSTS_OF.search(fold_case(text[:INTENT_PREFIX_LENGTH])))
 
 
 def asks_whose_posts(text: str) -> bool:
     """Whether a question for posts says whose they are ("what's new at the club"), and not what they are about."""
-    asked = fold_case(text[:INTENT_PREFIX_LENGTH])
-    return bool(_POSTS_OF.search(asked)) and not _TOPIC_NAMED.search(asked)
+    return names_place(text) and not names_topic(fold_case(text))
+
+
+def names_topic(asked: str) -> bool:
+    """Whether a question for posts names what they are about: "on parking"."""
+    return bool(_TOPIC_NAMED.search(asked[:INTENT_PREFIX_LENGTH]))
 
 
 def asks_for_mentions(text: str) -> bool:
@@ -203,24 +212,6 @@ _INTENT_SOURCES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.SUMMARY, "", r"\b(?:дайджест|краткое содержание|вкратце|кратко|краткий|пересказ|перескажи\w*|обзор|сводка|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b"),
     (Kind.LIST, "", r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
 )  # fmt: skip
-_POSTS_ASKED = re.compile(rf"\b(?:{PHRASES['posts_asked']})\b")
-_POST_NOUNS = rf"(?:{PHRASES['post_noun']})"
-_LOOKING = rf"(?:{PHRASES['looking']})"
-_ABOUT = r"(?:про|о|об|обо|насчет|где|в котор\w{2}|с(?! утра)|about|abt|bout|on|re|regarding|concerning|of|with|w|where|mention\w*|tagged|explaining)"
-_POST_SOUGHT = (
-    rf"\b{_LOOKING}\b[^?]{{0,40}}?\b{_POST_NOUNS}\b[^?]{{0,25}}?\b{_ABOUT}\b|\b(?:в каком|в котором) (?:посте|сообщении|записи)\b|"
-    rf"\b{_LOOKING}\b[^?]{{0,30}}?\b(?:stuff|ones?|things?|bits?|items?|everything|anything|something|все|что)(?: [\w'’-]{{1,20}}){{0,3}}? (?:about|abt|bout|regarding|concerning|re|mention\w*|на тему|про)\b|"
-    r"\b(?:which|what) (?:post(?! (?:office|box|code))|entry) (?:was|is|were|had|has|did|said|mention\w*)\b|(?:почитать|wanna read|want to read) (?:\w+ )?(?:про|о|об|about|on)\b|\b(?:все упоминания|mentions of|gets? mentioned)\b|"
-    r"\b(?:пост(?:ы|ов|а)?|записи|публикации|posts|publications|entries|pieces),? (?:в которых |где )?(?:про|о|об|about|on|where|mention\w*|упомина\w+)\b|"
-    r"\b(?:про|о|об|about|on)\b[^?]{2,60}\b(?:найд\w+|достань|достать|(?:с|под)?кинь\w*|покаж\w+|поищи|кидай|find (?:it|them)|show me)\b|\b(?:поищи|вытащи|поскролль)\b|"
-    r"\bгде[ -]?то (?:было |писали |видел\w? )?про\b|(?:есть|было|был)(?: же)? (?:что|чего)[ -]?(?:то|нибудь)? про\b|"
-    r"\b(?:everything|anything|all|something|stuff|what) (?:(?:have )?you |u |they |there is |is there )+(?:have |got |ve )*(?:on|about|re)\b|\bна эту тему\b|^(?:search|find|найти|найди|поиск)\W*:"
-)
-_NO_POSTS_ASKED = re.compile(
-    r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|можно|нужно|надо|"
-    r"буд(?:ет|ут)|what (?:does|do|is|are|was|were|will|can)(?! (?:new|up))|when|whens?|who\w*|where|why|how|which|is|are|can|may|should|will|do)\b"
-)
-_DIGEST_FILLERS = rf"\b(?:{PHRASES['digest_filler']})\b"
 
 
 def detect_intent(asked: str) -> Kind:
@@ -237,95 +228,11 @@ def asks_about_posts(asked: str) -> bool:
     return bool(compile_pattern(_POSTING_WORDS).search(asked))
 
 
-_OF_SOMEBODY = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:кто|кого|почему|зачем|сколько|when|who|why|how (?:much|many))\b")
-_DIGEST_CUE = rf"\b(?:{PHRASES['digest_cue']})\b"
-_VALUE_ASKED = re.compile(
-    r"\b(?:когда|сколько|скольки|где|куда|откуда|кто|как|почему|зачем|can|could|may|when|where|who|why|how|what time)\b"
-)
-_OF_WHO_ASKS = re.compile(r"\b(?:я|меня|мне|мы|нас|i|i['’]?ve|i['’]?m|my|me|we)\b")
-
-
-def asks_for_digest(asked: str, *, timed: bool) -> bool:
-    """Whether a question, without its period, asks for all that was posted; `timed`: it names a period.
-
-    One of its clauses does, and the others name nothing, or speak of who asks: "I was away, what did I miss?"
-    """
-    clauses = [clause for clause in CLAUSE_END.split(asked[:INTENT_PREFIX_LENGTH]) if tokenize(clause)]
-    for clause in clauses or [asked]:
-        cued = RECENT_EVENTS.search(clause) or (timed and compile_pattern(_DIGEST_CUE).search(clause))
-        if cued and not _VALUE_ASKED.search(clause) and _names_nothing(clause):
-            others = (other.strip() for other in clauses if other != clause)
-            return all(_names_nothing(other) or _OF_WHO_ASKS.search(other) for other in others)
-    return False
-
-
-def _names_nothing(clause: str) -> bool:
-    return not strip_catch_all_words(compile_pattern(_DIGEST_FILLERS).sub(" ", extract_topic(clause)))
-
-
 def counts_all_posts(asked: str) -> bool:
     """Whether a question asks for the number of all posts: "how many posts are there"."""
     start, rest = _ALL_COUNTED
     head = asked[:INTENT_PREFIX_LENGTH]
     return bool(compile_pattern(start).search(head) and compile_pattern(start + rest).search(head))
-
-
-def asks_for_posts(asked: str) -> bool:
-    """Whether a question of no other intent asks for posts or news of something, in any order of words."""
-    head = asked[:INTENT_PREFIX_LENGTH]
-    if compile_pattern(_POST_SOUGHT).search(head) and not _OF_SOMEBODY.match(head):
-        return True
-    return bool(_POSTS_ASKED.search(head)) and not _NO_POSTS_ASKED.search(head)
-
-
-_PAST_ASKED = re.compile(rf"\b(?:{PHRASES['past']})\b")
-
-
-# Questions for one thing: when it is, who does it, whether one may.
-_OF_A_THING = re.compile(
-    r"^(?:(?:а|и|ну|so|and|but) )?(?:почему|зачем|сколько|во сколько|как(?! (?:дела|планы))|кто|когда|можно ли|нужно ли|где(?! (?:что|чего))|why|how|who|when|"
-    r"where(?! to (?:go|be)\b)|is (?:he|she|it|this|that)\b|may\b|can\b|what (?:is|are|was|does|do) (?:it|he|she|they)\b)(?!\w)"
-)
-
-
-_MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
-_SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
-
-
-def find_coming_topic(asked: str, now: datetime, of_filters: Sequence[str]) -> str | None:
-    """Find whose events a question for what is to come asks for: "at the club"; empty for all channels.
-
-    None for one about the past or another thing. `of_filters`: words that became filters.
-    """
-    if len(asked) > _MAX_COMING_LENGTH or _OF_A_THING.match(asked) or _PAST_ASKED.search(asked):
-        return None
-    period, ahead = parse_coming_period(asked, now), False
-    if period and period.since and period.until:
-        # most of it is still to come, as of the next two weeks, or of "this week" on a Monday
-        ahead = now - period.since < period.until - now <= _SOON and period.until - now > _ONE_DAY
-    if not COMING_ASKED.search(asked) and not (ahead and compile_pattern(COMING_FRAME).search(asked)):
-        return None
-    for words in filter(None, (period.words if period else "", *of_filters)):
-        asked = asked.replace(words, " ")
-    topic = strip_catch_all_words(compile_pattern(COMING_FRAME).sub(" ", asked))
-    named = _WHOSE_EVENTS.search(asked[: asked.index(topic.split()[0])]) if topic else None
-    if topic and not named and not _WHO_DOES.search(asked):
-        return None
-    return topic if len(tokenize(topic)) <= _MAX_COMING_TERMS else None
-
-
-class ChannelAspect(StrEnum):
-    """What is asked of a channel."""
-
-    ABOUT = "about"
-    OWNER = "owner"
-
-
-class ChannelQuestion(NamedTuple):
-    """Question for an aspect of a channel; `name`: the words that are left, "" for this channel or all."""
-
-    aspect: ChannelAspect
-    name: str
 
 
 _CHANNEL_NOUNS = r"(?:тг[- ]?)?канал\w*|паблик\w*|чат\w*|групп\w*|страниц\w*|channels?|page|group|chat|feed|account"
@@ -334,22 +241,6 @@ _ROLE_RU = r"админ\w*|владел\w+|хозя[ий]\w+|автор\w*|ре�
 _RUNS_RU = r"вед[её]т|ведут|пишет|пишут|постит|постят|созда(?:л|ла|ли|вал)|держит|админит|администрирует|основал\w?|завел\w?|придумал\w?|(?:за (?:\w+ )?(?:всем|этим)(?: всем)? )?стоит|рулит|заправляет|управляет|отвечает"
 _ROLE_EN = r"admins?|administrators?|owners?|authors?|editors?|founders?|boss|mods?|moderators?|person|people|guy|one|in charge|responsible"
 _RUNS_EN = r"runs?|running|posting|owns?|writes?|writing|posts|admins?|behind|in charge|started|made|created|moderates?|edits?|manages?|managing|set up|operates?|maintains?"
-_ASPECT_WORDS = {
-    ChannelAspect.OWNER: re.compile(
-        rf"(?<!\w)(?:(?:кто|хто)(?: [\w-]+){{0,4}}? (?:{_ROLE_RU}|{_RUNS_RU})|чей (?:это )?(?:{_CHANNEL_NOUNS})|чьи (?:это )?(?:посты|записи)|кому принадлежит|"
-        rf"(?:как зовут|имя|фамилия|назови) (?:{_ROLE_RU})|(?:{_ROLE_RU}) (?:{_CHANNEL_NOUNS}|кто)|(?:{_CHANNEL_NOUNS})(?: [\w-]+){{0,3}} (?:{_RUNS_RU})|"
-        rf"who(?:['’]?s| is| are)?(?: [\w-]+){{0,3}}? (?:{_RUNS_EN}|(?:the )?(?:{_ROLE_EN}))|whose (?:{_CHANNEL_NOUNS})|(?:name of )?(?:the )?(?:{_ROLE_EN}) (?:of|running|behind)|name of the (?:{_CHANNEL_NOUNS}) (?:{_ROLE_EN})|whoever(?:['’]?s| is)? (?:{_RUNS_EN})|"
-        rf"(?:is|are) (?:\w+ ){{0,3}}?(?:run|written|managed) by)(?!\w)"
-    ),
-    ChannelAspect.ABOUT: re.compile(
-        rf"(?<!\w)(?:(?:о|про) (?:чем|что|чо|че)|тематик\w|(?:какая|какие|на какую) (?:\w+ )?тем[аыу]|чем (?:\w+ ){{0,3}}?занимается|как(?:ого|ой) (?:типа |рода )?контент|контент|направленност\w|чему посвящ\w+|описание|что (?:тут|здесь|там) (?:\w+ )?(?:публику\w+|постят|пишут)|"
-        rf"(?:что|че|чо|чё) (?:это )?за (?:{_CHANNEL_NOUNS})|(?:опиши|описание|расскажи\w{{0,2}} (?:про|о|об)) (?:{_CHANNEL_NOUNS})|"
-        rf"(?:зачем|для чего) (?:нужен )?(?:{_CHANNEL_NOUNS})|стоит ли подпис\w+|"
-        rf"what(?:['’]?s| is| are| was)?(?: [\w'’\"-]+){{1,7}}? about|what (?:do|does) (?:they|it|you|you guys|he|she) (?:\w+ )?(?:write|post|talk|cover)(?: about)?|(?:tell me about|describe) (?:\w+ ){{0,4}}?(?:{_CHANNEL_NOUNS})|describe|"
-        rf"purpose of|what is this (?:channel|page|chat|group) for|what (?:topics|subjects)|topics|(?:theme|focus|subject) of|subject matter|intro(?:duction)? to|what(?:['’]?s| is) (?:it|this) for|(?:tell me )?what (?:[\w'’-]+ ){{1,4}}?covers|what (?:can|would|do|will) i (?:expect|be reading|find)|"
-        rf"(?:what )?(?:kind|kinda|sort|type) of (?:stuff|things|posts|channel|content)|what kinda (?:{_CHANNEL_NOUNS})|what do (?:u|you|ya) (?:guys )?post|worth (?:following|joining|subscribing)|subject of)(?!\w)"
-    ),
-}
 _OF_THIS = rf"(?<!\w)(?:{_HERE}|{_CHANNEL_NOUNS})(?!\w)"
 # Words beside them that name no channel.
 _NO_CHANNEL_NAME = (
@@ -360,29 +251,22 @@ _NO_CHANNEL_NAME = (
     r"short|good|morning|name|team|guy|run|written|managed|complain|tho|joined|like)(?!\w)"
 )
 _MAX_CHANNEL_QUESTION = 140  # characters
+CHANNEL_REQUESTS = frozenset({Request.ABOUT, Request.OWNER})
 
 
-def detect_channel_question(asked: str) -> ChannelQuestion | None:
-    """Detect a question for what a channel is about or who runs it; `asked` is in lower case, without ё.
-
-    Whoever names no channel says "here" or "the channel"; "who writes" alone asks of something else.
-    """
-    if len(asked) > _MAX_CHANNEL_QUESTION:
-        return None
-    aspect = next((aspect for aspect, pattern in _ASPECT_WORDS.items() if pattern.search(asked)), None)
-    if aspect is None:
-        return None
+def extract_channel_name(asked: str) -> str:
+    """Extract the name of a channel that is asked about: the words that are left; "" for this channel or all."""
     words = re.sub(r"[^\w\s-]", " ", compile_pattern(_NO_CHANNEL_NAME).sub(" ", asked)).split()
-    name = " ".join(filter(tokenize, words))
-    if not name and not compile_pattern(_OF_THIS).search(asked):
-        return None
-    return ChannelQuestion(aspect, name)
+    return " ".join(filter(tokenize, words))
 
 
 def asks_of_this_channel(asked: str) -> bool:
-    """Whether a question asks who runs this channel or what it is about, without a name."""
-    found = detect_channel_question(asked)
-    return found is not None and not found.name
+    """Whether a question asks who runs this channel or what it is about, without a name; `asked` is in lower case."""
+    return (
+        len(asked) <= _MAX_CHANNEL_QUESTION
+        and classify_request(asked) in CHANNEL_REQUESTS
+        and not extract_channel_name(asked)
+    )
 
 
 _NAME = r"(?P<{}>[\w&-]{{2,40}}(?: [\w&-]{{2,40}}){{0,2}}?)"

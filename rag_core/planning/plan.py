@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from rag_core.dates import Period, parse_period
+from rag_core.dates import Period, parse_coming_period, parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable
 from rag_core.planning import intents
@@ -23,18 +23,20 @@ from rag_core.planning.queries import (
     correct_spelling,
     extract_phrases,
     generate_query_variants,
+    mask_channel_names,
     match_channel_name,
     parse_filters,
     rewrite_as_statement,
     route_plan,
     sanitize_query,
 )
+from rag_core.planning.request_classifier import Request, classify_request
 from rag_core.run import Run, Stage
 from rag_core.storage.channels import Synonym, load_channels_and_synonyms
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.query_terms import detect_answer_type
-from rag_core.text.tokens import stem, tokenize
+from rag_core.text.tokens import detect_language, stem, tokenize
 from rag_core.types import HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
 
 MAX_HITS = 100  # hits of each retriever in the second round
@@ -85,42 +87,57 @@ def _read_intent(
 ) -> tuple[Kind, str, QueryFilters, Period | None]:  # fmt: skip
     asked = text.lower().replace("ё", "е")
     kind, topic = intents.detect_intent(asked), intents.extract_topic(rest)
-    if kind is Kind.NEWS or (kind is Kind.FACT and intents.asks_for_posts(asked)):
+    request = Request.OTHER
+    if kind in _OPEN_INTENTS:
+        request = classify_request(mask_channel_names(asked, readable, detect_language(asked)))
+    if request is not Request.OTHER and (
+        made := _read_request(request, question, asked, rest, filters, period, readable)
+    ):
+        return made
+    if kind is Kind.NEWS or request in {Request.POSTS, Request.DIGEST}:
         about = intents.extract_posts_topic(rest)
         kind, topic = (Kind.NEWS, about) if about else (kind, topic)
-    if kind in _DIGEST_INTENTS and intents.asks_for_digest(rest, timed=period is not None):
-        kind, topic = Kind.SUMMARY, ""
     if period and not _is_posting_period(period, question, asked, kind, filters, topic):
         period = None
-    recent = intents.RECENT_EVENTS.search(asked)
     every = kind in {Kind.SUMMARY, Kind.LAST} or intents.counts_all_posts(asked)
-    every = every or (kind is not Kind.HOW_MANY and recent is not None)
     bounded = bool(period or filters.words)
     if kind in _TOPICLESS_INTENTS and (bounded or every) and not intents.strip_catch_all_words(topic):
         kind = Kind.POSTED  # "what is new" asks for the newest posts, in any period
     elif kind in intents.EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic):
         kind = Kind.FACT
-    if kind in _OPEN_INTENTS:
-        coming = intents.find_coming_topic(asked, question.asked_at, filters.words)
-        if coming is not None:
-            return Kind.COMING, coming, filters, None
-        if not filters.beside and (of_channel := intents.detect_channel_question(asked)):
-            name = of_channel.name
-            named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
-            if named or not name:
-                return Kind.INTRODUCTION, name, replace(filters, channels=named), None
     if kind is Kind.FACT and not filters.beside and intents.find_defined_name(text):
         return Kind.DEFINITION, topic, filters, period
-    if kind is Kind.FACT and period and recent:
+    if kind is Kind.FACT and period and intents.RECENT_EVENTS.search(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = intents.strip_catch_all_words(topic)
-        own = match_channel_name(topic, readable)
-        return (
-            (Kind.POSTED, topic, replace(filters, channels=frozenset(own)), period)
-            if own
-            else (Kind.NEWS, topic, filters, period)
-        )
+        if own := match_channel_name(topic, readable):
+            return Kind.POSTED, topic, replace(filters, channels=frozenset(own)), period
+        kind = Kind.NEWS
     return kind, topic, filters, period
+
+
+def _read_request(
+    request: Request, question: Question, asked: str, rest: str, filters: QueryFilters, period: Period | None,
+    readable: Mapping[int, Channel],
+) -> tuple[Kind, str, QueryFilters, Period | None] | None:  # fmt: skip
+    """Read what a message asks of channels as a whole; None for posts about a topic, and where it asks something else."""
+    if request is Request.COMING:
+        ahead = parse_coming_period(asked, question.asked_at)
+        for words in filter(None, (ahead.words if ahead else "", *filters.words)):
+            asked = asked.replace(words, " ")
+        name = intents.extract_request_name(asked, request)
+        return None if name is None else (Kind.COMING, name, filters, None)
+    if request in intents.CHANNEL_REQUESTS and not filters.beside:
+        name = intents.extract_channel_name(asked)
+        named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
+        if named or not name:
+            return Kind.INTRODUCTION, name, replace(filters, channels=named), None
+    if request is Request.DIGEST and not intents.names_topic(rest):
+        name = intents.extract_request_name(rest, request)
+        if name and (own := match_channel_name(name, readable)):
+            return Kind.POSTED, name, replace(filters, channels=frozenset(own)), period
+        return None if name is None else (Kind.NEWS if name else Kind.POSTED, name, filters, period)
+    return None
 
 
 def build_bare_plan(question: Question) -> Plan:
@@ -184,10 +201,9 @@ def _is_posting_period(
 
 
 # Intents of which a question may ask for what is to come, or about a channel itself.
-_OPEN_INTENTS = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
+_OPEN_INTENTS = frozenset({Kind.FACT, Kind.LIST, Kind.NEWS, Kind.SUMMARY})
 # Intents whose topic may be empty: of all channels.
 _NAMELESS_INTENTS = frozenset({Kind.COMING, Kind.INTRODUCTION})
-_DIGEST_INTENTS = frozenset({Kind.FACT, Kind.NEWS, Kind.LIST, Kind.SUMMARY})
 _MAX_ALIASES = 12
 
 

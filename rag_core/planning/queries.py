@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
+from rag_core.planning.request_classifier import may_be_name
 from rag_core.storage.channels import find_channel
 from rag_core.text.names import NAME_PATTERN, get_surname_base, list_surname_stems, transliterate_word
 from rag_core.text.numbers import compile_pattern
@@ -441,6 +442,7 @@ _MEDIA = {
     for kind, what in _MEDIA_WORDS.items()
 }
 _MIN_TITLE_LENGTH = 4  # characters: a shorter title is not searched for
+_MAX_TITLE_WORDS, _MAX_MASKED = 4, 200  # words of a name in a question, characters of the question
 
 
 def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
@@ -516,6 +518,21 @@ def match_channel_name(name: str, readable: Mapping[int, Channel]) -> set[int]:
         return exact
     wanted = set(tokenize(name))
     return {key for key, c in readable.items() if wanted and wanted <= set(tokenize(c.title))}
+
+
+def mask_channel_names(asked: str, readable: Mapping[int, Channel], lang: str) -> str:
+    """Replace the words of a question that name a readable channel by "channel": "what's new at the channel?"."""
+    words, masked = asked[:_MAX_MASKED].split(), list[str]()
+
+    def names_channel(count: int) -> bool:
+        own = tokenize(words[0]) and tokenize(words[count - 1]) and any(map(may_be_name, words[:count]))
+        return bool(own and match_channel_name(" ".join(words[:count]).strip('@«»"?!.,'), readable))
+
+    while words:
+        named = next(filter(names_channel, range(min(len(words), _MAX_TITLE_WORDS), 0, -1)), 0)
+        masked.append(("канал" if lang == "ru" else "channel") if named else words[0])
+        words = words[max(named, 1) :]
+    return " ".join(masked)
 
 
 def find_named_channel(name: str, readable: Mapping[int, Channel]) -> Channel | None:

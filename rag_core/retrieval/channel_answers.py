@@ -17,7 +17,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import ChannelAspect, detect_channel_question, find_defined_name
+from rag_core.planning.intents import asks_of_this_channel, find_defined_name
+from rag_core.planning.request_classifier import Request, classify_request, estimate_requests
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.channels import load_channels
@@ -343,14 +344,14 @@ async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Dra
     A draft without sentences: no post says it. None: there are too many channels, the question is searched like any
     other.
     """
-    asked = detect_channel_question(fold_case(question.text))
+    likely = estimate_requests(question.text)
     readable = sorted((plan.channels or question.viewer.channels) & question.viewer.channels)
-    if asked is None or not 0 < len(readable) <= _MAX_CHANNELS:
+    if not 0 < len(readable) <= _MAX_CHANNELS:
         return None
     lines, described_itself = list[_Line](), False
     for chat in readable:
         first = await list_first_posts(rag.archive, chat, _FIRST_POSTS)
-        if asked.aspect is ChannelAspect.ABOUT:
+        if likely[Request.ABOUT] > likely[Request.OWNER]:
             found, described_itself = _find_introduction(first)
         else:
             latest = await list_posts_between(rag.archive, {chat}, TELEGRAM_START, question.asked_at, _MAX_OWNER_POSTS)
@@ -366,8 +367,8 @@ async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Dra
 
 async def is_introduced(text: str, viewer: Viewer, archive: Archive) -> bool:
     """Whether a text asks what this channel is about and a first post of a channel that the viewer reads says it."""
-    asked = detect_channel_question(fold_case(text))
-    if asked is None or asked.aspect is not ChannelAspect.ABOUT or asked.name or len(viewer.channels) > _MAX_CHANNELS:
+    about = classify_request(text) is Request.ABOUT and asks_of_this_channel(fold_case(text))
+    if not about or len(viewer.channels) > _MAX_CHANNELS:
         return False
     first = [await list_first_posts(archive, chat, _FIRST_POSTS) for chat in viewer.channels]
     return any(_find_introduction(posts)[1] for posts in first)

@@ -17,6 +17,7 @@ from rag_core.dates import find_dates, parse_coming_period, read_coming
 from rag_core.dates.calendar_arithmetic import YEARLESS_AHEAD, DateRange, resolve_date_parts
 from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
 from rag_core.engine import Engine
+from rag_core.planning.intents import names_place
 from rag_core.retrieval.search import find_titled_channel, resolve_filter
 from rag_core.storage import near_duplicates
 from rag_core.storage.posts import fetch_passages
@@ -91,7 +92,7 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     Where a channel has the topic of the plan in its title, its events; else those of posts that name the topic. A draft
     without sentences: nothing is announced. None: no post names the topic, it is searched for.
     """
-    channel = await find_titled_channel(plan.topic, question.viewer, rag)
+    channel, everywhere = await find_titled_channel(plan.topic, question.viewer, rag), replace(plan, topic="")
     channels = plan.channels if channel is None else frozenset({channel})
     named = frozenset(tokenize(plan.topic)) if channel is None else frozenset[str]()
     today = datetime.combine(question.asked_at.date(), time(), question.asked_at.tzinfo)
@@ -117,8 +118,8 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
                 told.update(one.key for one in found.all)
     quotes = ((one.day, quote_span(one.passage, one.span)) for one in originals[:_MAX_LINES])
     lines = fit_dated_lines(quotes, question.lang)
-    if not lines and named:
-        return None
+    if not lines and named:  # what was taken for a name may be another word
+        return None if names_place(question.text) else await list_coming_events(question, everywhere, rag)
     return Draft(tuple(lines), 1.0) if lines else Draft()
 
 

@@ -1,7 +1,15 @@
+from datetime import UTC, datetime
+
 import pytest
 
-from rag_core.planning.intents import ChannelAspect, asks_of_this_channel, detect_channel_question, find_defined_name
+from rag_core.planning.intents import asks_of_this_channel, find_defined_name
+from rag_core.planning.plan import plan_by_rules
+from rag_core.planning.queries import mask_channel_names
+from rag_core.planning.request_classifier import Request, classify_request
 from rag_core.retrieval.channel_answers import Definition, is_written_as_name, read_definition
+from rag_core.types import Channel, Kind, Question, Viewer
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 NAMES = {
     "who is Moth": "Moth", "who's ludo?": "ludo", "what is Tawny?": "Tawny", "кто такая Зинаида?": "Зинаида",
@@ -44,22 +52,24 @@ def test_a_common_word_is_not_written_as_a_name():
 
 
 @pytest.mark.parametrize(
-    ("asked", "aspect", "name"),
+    ("asked", "request_", "name"),
     [
-        ("о чем кирпичики", ChannelAspect.ABOUT, "кирпичики"),
-        ("what is owl hill about?", ChannelAspect.ABOUT, "owl hill"),
-        ("this channel, what is it all about", ChannelAspect.ABOUT, ""),
-        ("кто тут админ", ChannelAspect.OWNER, ""),
-        ("who's behind this page", ChannelAspect.OWNER, ""),
-        ("who runs the mirror class", ChannelAspect.OWNER, "mirror class"),
+        ("о чем кирпичики", Request.ABOUT, "кирпичики"),
+        ("what is owl hill about?", Request.ABOUT, "owl hill"),
+        ("this channel, what is it all about", Request.ABOUT, ""),
+        ("кто тут админ", Request.OWNER, ""),
+        ("who's behind this page", Request.OWNER, ""),
+        ("who runs mirror class", Request.OWNER, "mirror class"),
     ],
 )
-def test_a_channel_question_says_what_it_asks_and_of_which(asked, aspect, name):
-    found = detect_channel_question(asked)
-    assert (found.aspect, found.name) == (aspect, name)
+def test_a_channel_question_says_what_it_asks_and_of_which(asked, request_, name):
+    known = {-n: Channel(-n, title, "") for n, title in enumerate(("Кирпичики", "Owl Hill", "Mirror class"), 1)}
+    plan = plan_by_rules(Question(asked, "en", NOW, Viewer(0, frozenset(known))), known)
+    assert (plan.kind, plan.topic) == (Kind.INTRODUCTION, name)
+    assert classify_request(mask_channel_names(asked, known, "en")) is request_
     assert asks_of_this_channel(asked) is not bool(name)
 
 
-@pytest.mark.parametrize("asked", ["кто пришел", "who writes", "what is on", "когда канал", "", "?" * 500])
+@pytest.mark.parametrize("asked", ["кто пришел", "who wrote the song", "what is on", "когда канал", "", "?" * 500])
 def test_other_questions_are_of_no_channel(asked):
-    assert detect_channel_question(asked) is None
+    assert classify_request(asked) not in {Request.ABOUT, Request.OWNER}

@@ -6,12 +6,14 @@ import pytest
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.search import find_titled_channel
+from rag_core.storage.channels import load_channels
 from rag_core.types import Channel, PostKey, Viewer
 
 
 async def told(library, text, **asked):
     question = library.question(text, **asked)
-    return await answer_by_aggregation(question, plan_by_rules(question), library.rag)
+    plan = plan_by_rules(question, await load_channels(library.rag.archive))
+    return await answer_by_aggregation(question, plan, library.rag)
 
 
 def numbers(draft):

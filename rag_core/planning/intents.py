@@ -250,7 +250,7 @@ _NO_CHANNEL_NAME = (
     r"introduction|quick|give|expect|find|reading|generally|subjects?|deal|deals|ya|guys|bruh|lol|mean|stuff|things|topics?|subject|purpose|worth|following|joining|subscribing|usually|mostly|exactly|may|ask|know|want|one|sentence|words|"
     r"short|good|morning|name|team|guy|run|written|managed|complain|tho|joined|like)(?!\w)"
 )
-_MAX_CHANNEL_QUESTION = 140  # characters
+MAX_CHANNEL_QUESTION = 140  # characters
 CHANNEL_REQUESTS = frozenset({Request.ABOUT, Request.OWNER})
 
 
@@ -260,12 +260,15 @@ def extract_channel_name(asked: str) -> str:
     return " ".join(filter(tokenize, words))
 
 
+def means_this_channel(asked: str) -> bool:
+    """Whether a question about a channel says "here" or "the channel", and names none; "who writes" does neither."""
+    return not extract_channel_name(asked) and bool(compile_pattern(_OF_THIS).search(asked))
+
+
 def asks_of_this_channel(asked: str) -> bool:
     """Whether a question asks who runs this channel or what it is about, without a name; `asked` is in lower case."""
     return (
-        len(asked) <= _MAX_CHANNEL_QUESTION
-        and classify_request(asked) in CHANNEL_REQUESTS
-        and not extract_channel_name(asked)
+        len(asked) <= MAX_CHANNEL_QUESTION and classify_request(asked) in CHANNEL_REQUESTS and means_this_channel(asked)
     )
 
 

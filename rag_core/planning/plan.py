@@ -127,10 +127,11 @@ def _read_request(
             asked = asked.replace(words, " ")
         name = intents.extract_request_name(asked, request)
         return None if name is None else (Kind.COMING, name, filters, None)
-    if request in intents.CHANNEL_REQUESTS and not filters.beside:
+    is_short = len(asked) <= intents.MAX_CHANNEL_QUESTION
+    if request in intents.CHANNEL_REQUESTS and is_short and not filters.beside:
         name = intents.extract_channel_name(asked)
         named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
-        if named or not name:
+        if named or intents.means_this_channel(asked):
             return Kind.INTRODUCTION, name, replace(filters, channels=named), None
     if request is Request.DIGEST and not intents.names_topic(rest):
         name = intents.extract_request_name(rest, request)

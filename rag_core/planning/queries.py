@@ -523,10 +523,15 @@ def match_channel_name(name: str, readable: Mapping[int, Channel]) -> set[int]:
 def mask_channel_names(asked: str, readable: Mapping[int, Channel], lang: str) -> str:
     """Replace the words of a question that name a readable channel by "channel": "what's new at the channel?"."""
     words, masked = asked[:_MAX_MASKED].split(), list[str]()
+    in_titles = frozenset(term for one in readable.values() for term in tokenize(one.title))
+    usernames = {one.username.lower() for one in readable.values() if one.username}
 
     def names_channel(count: int) -> bool:
+        name = " ".join(words[:count]).strip('@«»"?!.,')
+        if name not in usernames and not in_titles.issuperset(tokenize(name)):
+            return False  # the titles are gone through for few words only
         own = tokenize(words[0]) and tokenize(words[count - 1]) and any(map(may_be_name, words[:count]))
-        return bool(own and match_channel_name(" ".join(words[:count]).strip('@«»"?!.,'), readable))
+        return bool(own and match_channel_name(name, readable))
 
     while words:
         named = next(filter(names_channel, range(min(len(words), _MAX_TITLE_WORDS), 0, -1)), 0)

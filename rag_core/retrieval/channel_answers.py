@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import asks_of_this_channel, find_defined_name
+from rag_core.planning.intents import MAX_CHANNEL_QUESTION, find_defined_name, means_this_channel
 from rag_core.planning.request_classifier import Request, classify_request, estimate_requests
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
@@ -367,8 +367,8 @@ async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Dra
 
 async def is_introduced(text: str, viewer: Viewer, archive: Archive) -> bool:
     """Whether a text asks what this channel is about and a first post of a channel that the viewer reads says it."""
-    about = classify_request(text) is Request.ABOUT and asks_of_this_channel(fold_case(text))
-    if not about or len(viewer.channels) > _MAX_CHANNELS:
+    asks = len(text) <= MAX_CHANNEL_QUESTION and classify_request(text) is Request.ABOUT
+    if not asks or not means_this_channel(fold_case(text)) or len(viewer.channels) > _MAX_CHANNELS:
         return False
     first = [await list_first_posts(archive, chat, _FIRST_POSTS) for chat in viewer.channels]
     return any(_find_introduction(posts)[1] for posts in first)

@@ -386,6 +386,7 @@ _ALIAS_WEIGHT = 0.8  # of another name, as of a translation
 _UNKNOWN_TERM = "\0"  # no term of any index
 
 
+@lru_cache(maxsize=20_000)
 def is_asking_word(word: str) -> bool:
     """Whether a word only names the kind of answer that is asked for."""
     terms = tokenize(word)

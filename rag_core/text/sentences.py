@@ -79,7 +79,7 @@ _OPEN_ABBREVIATIONS = frozenset(
 _MAX_ABBREVIATION_LENGTH = 9  # characters, with the full stop, and more: a longer word is none
 _MIN_CUT_DISTANCE = 10  # least average distance between two cuts, in characters
 _WHITESPACE = re.compile(r"\s+")
-_CLAUSE_BREAK = re.compile(r"(?<=[,;:)])\s+|\s+(?=[—–(])")
+_CLAUSE_BREAK = re.compile(r"(?<=[,;:)])\s+|(?<!\s)\s+(?=[—–(])")
 
 
 def is_pasted(text: str) -> bool:

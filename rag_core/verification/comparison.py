@@ -203,8 +203,9 @@ def find_role_difference(claim: SentenceFacts, best: SentenceFacts, post: Sequen
                 if word.start in strange:
                     span = words[0][1].start, words[-1][1].end
                     others[-1].append((span, Vocabulary(_find_role_words(part, n))))
+    places = {word.start: n for n, word in enumerate(claim.all_words)}
     for name in claim.names:
-        roles = [w for w in _find_role_words(claim.all_words, claim.all_words.index(name.word)) if not w.capital]
+        roles = [w for w in _find_role_words(claim.all_words, places[name.word.start]) if not w.capital]
         absent = not name.weak and not contains_name(name.word, post)
         same = {(w.low, w.capital) for w in best.all_words.candidates(name.word) if is_same_name(name.word, w)}
         at = [next((n for n, w in enumerate(part) if (w.low, w.capital) in same), None) for part in parts]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from rag_core.text.query_terms import detect_answer_type
-from rag_core.text.tokens import is_misspelt, measure_stem_similarity, read_word
+from rag_core.text.tokens import find_similar_stems, is_misspelt, read_word
 from rag_core.verification.comparison import (
     find_main_verb,
     has_identifier,
@@ -62,11 +63,16 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
     things = _list_things(claim)
     missing = [word for word in things if not _is_said(word, here)]
     spare = [word for word in _list_things(here) if not _is_said(word, claim)] if missing else []
-    theirs = [place for word in spare for place in _list_places(word, here)]
+    theirs = defaultdict[str, list[_Place]](list)
+    for word in spare:
+        for place in _list_places(word, here):
+            theirs[place.anchor.stem].append(place)
     for word in missing:
         known = any(_is_said(word, one) for one in around)
         for mine in _list_places(word, claim):
-            for other in theirs:
+            beside = mine.anchor.stem
+            alike = () if known or not mine.preposition else find_similar_stems((beside,), theirs)[beside]
+            for other in (place for stem in (beside, *(near for _, near in alike)) for place in theirs.get(stem, ())):
                 if _is_replaced(mine, other, claim, strictly=known):
                     return f"{word.low} ≠ {other.word.low}"
     if spare and len(missing) == len(
@@ -75,9 +81,9 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
         units = {number.unit for number in claim.numbers} - {""}
         fields = {name for moment in claim.moments for name in moment.fields()}
         for one in around:
-            alike = any(number.unit in units for number in one.numbers)
-            alike = alike or any(fields & moment.fields().keys() for moment in one.moments)
-            if alike and (item := next((word for word in missing if _is_said(word, one)), None)):
+            same = any(number.unit in units for number in one.numbers)
+            same = same or any(fields & moment.fields().keys() for moment in one.moments)
+            if same and (item := next((word for word in missing if _is_said(word, one)), None)):
                 return f"{item.low} ≠ {spare[0].low}"
     return ""
 
@@ -122,8 +128,12 @@ def _is_said(word: Word, there: SentenceFacts) -> bool:
     if there.all_words.has(word):
         return True
     for other in there.words:
-        short, long = sorted((word.stem, other.stem), key=len)
-        if (len(short) >= _MIN_ROOT and long.startswith(short)) or is_misspelt(word.low, other.low):
+        alike = word.stem.startswith(other.stem) or other.stem.startswith(word.stem)
+        if alike and min(len(word.stem), len(other.stem)) >= _MIN_ROOT:
+            return True
+        if word.low[0] != other.low[0] or word.low.isascii():
+            continue  # only Russian words are misspelt or derived, each with its first letter
+        if is_misspelt(word.low, other.low):
             return True
         root = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word.low, other.low, strict=False)))
         rests = word.low[root:], other.low[root:]
@@ -159,13 +169,12 @@ def _list_places(word: Word, facts: SentenceFacts) -> Iterator[_Place]:
 
 
 def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly: bool) -> bool:
-    """Check whether two different words stand in the same place, beside the same word."""
+    """Check whether two different words stand in the same place, beside the same word or one of a similar stem."""
     named, other_named = (place.word.capital and not place.word.opens for place in (mine, other))
     if _is_value(mine, claim) or named != other_named:  # "бассейн" may be «Щука»
         return False
     if mine.anchor.stem != other.anchor.stem:  # "по самбо тренируются" and "тренировки по дзюдо"
-        alike = measure_stem_similarity(mine.anchor.stem, (other.anchor.stem,)) > 0
-        return alike and not strictly and mine.preposition == other.preposition != ""
+        return not strictly and mine.preposition == other.preposition != ""
     if are_opposites(mine.word.low, other.word.low):
         # "вход платный" and "the pool is closed" say it of the thing, "платный вход" and "вход для детей" which one it is
         return all(one.adjoins if one.side == 1 else bool(one.between) and not one.copula for one in (mine, other))

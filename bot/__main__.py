@@ -11,6 +11,7 @@ import errno
 import gc
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -184,10 +185,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _stop_at_once(*_: object) -> NoReturn:
+    os.write(sys.stderr.fileno(), b"\nStopped.\n")
+    os._exit(130)
+
+
 def _run_command(argv: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     if argv is None:  # started as a process
         gc.disable()  # what modules make stays: looking for garbage among it takes a tenth of the start
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell has it ignored
+            # An exception that is raised in a callback of the garbage of an import is dropped: the command would go on.
+            signal.signal(signal.SIGINT, _stop_at_once)
     parser = build_parser(arguments)
     if not arguments:
         parser.print_help(sys.stderr)
@@ -201,6 +210,8 @@ def _run_command(argv: Sequence[str] | None) -> int:
     from rag_core.errors import RagError
 
     if argv is None:
+        if signal.getsignal(signal.SIGINT) is _stop_at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         gc.freeze()
         gc.enable()
         logs.protect_process_output()

@@ -116,8 +116,9 @@ def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Pas
     """Describe a cited post with those of its words that no sentence shows, or a nearest one with its poll."""
     channel, quoted = answer.channels.get(key.chat_id), [c for s in answer.sentences for c in s.citations]
     topic = channel.topics.get(post.topic or 0, "") if channel and post else ""
+    span = next((c.read for c in quoted if c.post == key and c.read), None)
     if isinstance(post, Passage):
-        words = label_poll(post)
+        words, span = label_poll(post), post.cite((0, len(post.text))).read
     else:
         shown = " ".join(" ".join(s.text for s in answer.sentences).split())
         quotes = (" ".join(c.quote.split()) for c in quoted if c.post == key)
@@ -128,7 +129,7 @@ def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Pas
         "date": date.isoformat(),
         "words": words,
         "addresses": "\n".join(answer.addresses.get(key, ())),
-    } | _build_post_details(key, post, next((c.read for c in quoted if c.post == key and c.read), None))
+    } | _build_post_details(key, post, span)
 
 
 def _build_post_details(key: PostKey, post: Post | Passage | None, span: MediaSpan | None) -> dict[str, str]:

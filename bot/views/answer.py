@@ -246,7 +246,7 @@ def _render_source(
 
 
 def add_media_places(head: Text, spans: Iterable[MediaSpan | None], shown: RenderContext) -> Text:
-    """Add to the head of a source where in its post's file the quotes stand."""
+    """Add to the head of a source where in its post's file the words shown of it stand."""
     places = dict.fromkeys(format_media_place(span.kind, span.place or 0, shown.words) for span in spans if span)
     return Text(head, " · ", ", ".join(places)) if places else head
 
@@ -265,7 +265,9 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     blocks, nearest = [said], list[Text]()
     for number, passage in enumerate(answer.nearest, 1):
         channel = answer.channels.get(passage.key.chat_id)
-        line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
+        head = format_reference(passage.key, passage.date, passage, channel, shown)
+        span = passage.cite((0, _MAX_SNIPPET_LENGTH)).read
+        line = Text(f"{number}. ", add_media_places(head, [span], shown))
         snippet = shorten_at_word(join_lines(label_poll(passage)), _MAX_SNIPPET_LENGTH)
         words = ["\n", neutralize_links(snippet)] if snippet else []
         nearest.append(Text(line, *words, *_list_addresses(passage.key, answer)))

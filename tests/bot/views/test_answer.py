@@ -5,13 +5,26 @@ from random import Random
 import pytest
 from sample_sizes import choose_size
 
+from bot.control.answers import describe_answer
 from bot.i18n import get_translator
 from bot.sandbox.messages import prepare_text
 from bot.views.answer import make_link, render_answer, render_sentences
 from bot.views.format import split_pages
-from bot.views.text import RenderContext
+from bot.views.text import RenderContext, format_answer_text
 from ingest.message_kinds import count_utf16_units
-from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
+from rag_core.types import (
+    Answer,
+    Certainty,
+    Channel,
+    Citation,
+    MediaSpan,
+    Origin,
+    Passage,
+    Post,
+    PostKey,
+    Sentence,
+    Shortfall,
+)
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)
 LATER = datetime(2024, 3, 14, 10, tzinfo=UTC)
@@ -150,6 +163,15 @@ def test_what_may_answer_besides_the_first_is_folded(certainty, folded):
     quoted = " ".join(of_type(entities, "expandable_blockquote", text))
     assert [said for said in ("A.", "B says so.", "C too.") if said in quoted] == folded
     assert ("Also found:" in text) is bool(folded)
+
+
+def test_a_near_post_whose_words_were_spoken_says_where_in_the_recording():
+    passage = replace(nearest("The Tesla meets in the old mill."), read=(MediaSpan(0, 32, "voice", 62),))
+    refusal = answered(nearest=(passage,), certainty=Certainty.PROBABLE)
+    text, _ = render_answer(refusal, {}, EN).render()
+    assert " · in the recording, at 1:02\nThe Tesla meets in the old mill." in text
+    told = format_answer_text(describe_answer(refusal, {}, "en"), EN.words, UTC)
+    assert ", in the recording, at 1:02\n    “The Tesla meets in the old mill.”" in told
 
 
 YES = cited("Yes.", PostKey(PUBLIC, 1))

@@ -18,12 +18,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from rag_core.context.evidence import check_citations, is_boilerplate, keep_current_citations, keep_current_passages
 from rag_core.conversation.followups import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.dates import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ModelTooSlow, RagError, StageTimeout
+from rag_core.evidence import check_citations, is_boilerplate, keep_current_citations, keep_current_passages
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
 from rag_core.planning.plan import plan_question

@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rag_core.context.evidence import (
+from rag_core.engine import Engine
+from rag_core.errors import RecipeFailed, StageTimeout
+from rag_core.evidence import (
     add_conflicting_post,
     compose_evidence,
     find_later_posts,
     gather_evidence,
 )
-from rag_core.engine import Engine
-from rag_core.errors import RecipeFailed, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
 from rag_core.planning.plan import make_plan, widen_plan

@@ -43,7 +43,7 @@ from bot.views.text import (
     shorten_at_word,
     strip_control_characters,
 )
-from rag_core.context.evidence import order_copies
+from rag_core.evidence import order_copies
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.readers import load_group_rules

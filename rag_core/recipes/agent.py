@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import chain, zip_longest
 
-from rag_core.context.evidence import MAX_SOURCES
 from rag_core.conversation.followups import extract_content_words, extract_subject, is_followup
 from rag_core.engine import Engine
+from rag_core.evidence import MAX_SOURCES
 from rag_core.planning.plan import plan_question, widen_plan
 from rag_core.planning.queries import split_question
 from rag_core.recipe_steps import (

@@ -16,9 +16,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, translate_errors
+from rag_core.evidence import compose_evidence
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import COUNCIL_POSTS, COUNCIL_PREDICTIONS
 from rag_core.planning.plan import plan_with_spelling_and_aliases

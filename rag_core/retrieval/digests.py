@@ -19,9 +19,9 @@ from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Literal, NamedTuple, TypeVar
 
-from rag_core.context.evidence import gather_evidence, order_copies
 from rag_core.dates.calendar_arithmetic import shift_months
 from rag_core.engine import Engine
+from rag_core.evidence import gather_evidence, order_copies
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.near_duplicates import DisjointSets, PostCopies, fetch_copies

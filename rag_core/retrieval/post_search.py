@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from rag_core.context.evidence import compose_evidence
 from rag_core.dates import parse_period
 from rag_core.engine import Engine
+from rag_core.evidence import compose_evidence
 from rag_core.planning.intents import extract_topic
 from rag_core.planning.queries import (
     QUOTED,

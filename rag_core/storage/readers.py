@@ -1,4 +1,5 @@
-"""Readers: settings, grants, groups, memberships and conversations that are kept of them, and what a user may erase.
+"""Readers: settings, grants, groups, memberships and conversations that are kept of them; what a user may erase, and
+what is forgotten in time.
 
 Of conversations the last questions of a reader are kept with the names in their answers, and nothing else. Of
 memberships only who is in a channel, and only of people who ask. Of access tokens of programs only the hash is
@@ -12,7 +13,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from secrets import token_urlsafe
 from typing import NamedTuple, TypeVar
@@ -21,6 +22,8 @@ import aiosqlite
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
+from rag_core.storage.questions import IS_REFUSAL_SQL
+from rag_core.storage.raw_updates import IS_POST_SQL
 from rag_core.text.tokens import tokenize
 from rag_core.types import AUTO_RECIPE, Viewer
 
@@ -274,7 +277,7 @@ class ConversationTurn:
     asked_at: datetime | None = None
 
 
-EXPIRE_TURNS_SQL = "DELETE FROM talks WHERE asked_at < ?"
+_EXPIRE_TURNS_SQL = "DELETE FROM talks WHERE asked_at < ?"
 
 
 async def remember_turn(
@@ -284,7 +287,7 @@ async def remember_turn(
     names = json.dumps(turn.entities, ensure_ascii=False)
 
     def remember(connection: sqlite3.Connection) -> None:
-        connection.execute(EXPIRE_TURNS_SQL, (to_unix_seconds(expired),))
+        connection.execute(_EXPIRE_TURNS_SQL, (to_unix_seconds(expired),))
         connection.execute(
             "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
             (*talk, turn.question, names, to_unix_seconds(at)),
@@ -473,3 +476,54 @@ async def revoke_token(archive: Archive, handle: str) -> bool:
 
 def _hash_token(secret: str) -> str:
     return sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+# Telegram redelivers an update for at most 24 h; twice that is safe.
+_DONE_UPDATES_KEPT = timedelta(hours=48)
+_HITS_KEPT = timedelta(days=30)
+_BLOCKED_WATCHES_KEPT = timedelta(days=30)  # of a chat that blocked the bot
+_BATCH_ROWS = 1000  # of one transaction
+
+
+async def forget_old_data(archive: Archive, now: datetime, kept: timedelta, remembered: timedelta) -> dict[str, int]:
+    """Forget what is old; returns how many rows, by what they were.
+
+    `kept` is the age of questions, votes, links, memberships and unread updates, `remembered` that of conversations.
+    """
+    ages = (kept, remembered, _DONE_UPDATES_KEPT, _HITS_KEPT, _BLOCKED_WATCHES_KEPT)
+    before, talked, done, found, blocked = (to_unix_seconds(now - age) for age in ages)
+    poison = f"state = 'poison' AND NOT {IS_POST_SQL}"  # they may hold texts of users
+    voter = "user_id = NULL, question_id = NULL"  # the vote itself stays counted
+    hits = "DELETE FROM watch_hits WHERE found_at < ? OR watch_id IN (SELECT id FROM watches WHERE blocked_at < ?)"
+    await archive.execute("DELETE FROM memberships WHERE seen_at < ?", (before,))
+    await archive.execute(hits, (found, blocked))
+    updates = await archive.execute("DELETE FROM updates WHERE state = 'done' AND received_at < ?", (done,))
+    updates += await archive.execute(f"DELETE FROM updates WHERE {poison} AND received_at < ?", (before,))
+    return {
+        "updates": updates,
+        "questions": await forget_question_texts(archive, now - kept),
+        "votes": await archive.execute(
+            f"UPDATE votes SET {voter} WHERE user_id IS NOT NULL AND voted_at < ?", (before,)
+        ),
+        "links": await archive.execute("DELETE FROM linked_questions WHERE made_at < ?", (before,)),
+        "remembered questions": await archive.execute(_EXPIRE_TURNS_SQL, (talked,)),
+        "watches": await archive.execute("DELETE FROM watches WHERE blocked_at < ?", (blocked,)),
+    }
+
+
+async def forget_question_texts(archive: Archive, before: datetime) -> int:
+    """Erase who asked what in questions finished before a moment, which stay counted. Returns how many."""
+    forgotten = 0
+    while True:
+        async with archive.writing() as connection:
+            cursor = await connection.execute(
+                "UPDATE questions SET text = '', user_id = 0, chat_id = 0, message_id = 0, thread = NULL, "
+                "answer_message_id = NULL, handle = NULL, answer = CASE state WHEN 'answered' THEN "
+                f"json_object('refused', json(CASE WHEN {IS_REFUSAL_SQL} THEN 'true' ELSE 'false' END), "
+                "'certainty', json_extract(answer, '$.certainty')) END "
+                "WHERE id IN (SELECT id FROM questions WHERE finished_at < ? AND text <> '' LIMIT ?)",
+                (to_unix_seconds(before), _BATCH_ROWS),
+            )
+            if cursor.rowcount < 1:
+                return forgotten
+            forgotten += cursor.rowcount

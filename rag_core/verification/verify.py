@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from rag_core.context.evidence import DatedPost, keep_current_passages, order_copies
 from rag_core.engine import Engine
+from rag_core.evidence import DatedPost, keep_current_passages, order_copies
 from rag_core.planning.intents import CLAIM_LEAD
 from rag_core.planning.queries import (
     MAX_QUERIES,

@@ -15,9 +15,9 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rag_core.context.evidence import PromptBudget, build_prompt_budget, check_citations, fit_excerpts, join_excerpts
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
+from rag_core.evidence import PromptBudget, build_prompt_budget, check_citations, fit_excerpts, join_excerpts
 from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.sentences import MAX_ANSWER_LENGTH

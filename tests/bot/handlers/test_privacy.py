@@ -10,7 +10,7 @@ from stored_updates import save_updates
 from bot.sandbox.state import get_message_key
 from bot.views.keyboards import Press
 from rag_core.storage import channels, questions
-from rag_core.storage.retention import forget_old_data
+from rag_core.storage.readers import forget_old_data
 from rag_core.types import Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from ingest.copies import CopyIndexer
-from rag_core.context.evidence import gather_evidence
+from rag_core.evidence import gather_evidence
 from rag_core.storage import posts
 from rag_core.types import Hit, Origin, Passage, PostKey, Viewer
 

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rag_core.context.evidence import MAX_SOURCES, compose_evidence, order_copies
+from rag_core.evidence import MAX_SOURCES, compose_evidence, order_copies
 from rag_core.storage.near_duplicates import PostCopy
 from rag_core.types import Hit, Origin, Passage, PostKey
 

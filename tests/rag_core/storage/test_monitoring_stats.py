@@ -5,7 +5,7 @@ from stored_updates import save_updates
 
 from rag_core.storage import questions, raw_updates, readers
 from rag_core.storage.questions import QuestionStats
-from rag_core.storage.retention import forget_question_texts
+from rag_core.storage.readers import forget_question_texts
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
 SAID, REFUSED, CLOSED = {"sentences": [{"support": 1}], "found": [[1, 2]]}, {"sentences": [], "found": []}, {}

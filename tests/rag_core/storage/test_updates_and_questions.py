@@ -11,7 +11,7 @@ from stored_updates import save_updates
 from rag_core.storage import questions, raw_updates, readers, subscriptions
 from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.raw_updates import RawUpdate, encode_update
-from rag_core.storage.retention import forget_old_data
+from rag_core.storage.readers import forget_old_data
 from rag_core.types import PostKey
 
 BOT = 42

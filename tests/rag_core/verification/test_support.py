@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from text_tables import read_table
 
-from rag_core.context.evidence import check_citations, keep_current_passages
+from rag_core.evidence import check_citations, keep_current_passages
 from rag_core.storage import visible_posts
 from rag_core.types import Citation, Draft, Passage, PostKey, Sentence, Source
 from rag_core.verification.support import (

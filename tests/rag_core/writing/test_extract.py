@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_core.calibration import AnsweringFeatures, estimate_answering, estimate_answering_by_words
-from rag_core.context.evidence import find_repeated_lines, is_boilerplate
 from rag_core.dates import parse_period
+from rag_core.evidence import find_repeated_lines, is_boilerplate
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, build_text_key
 from rag_core.types import Evidence, Passage, PostKey, Question, Source, Viewer

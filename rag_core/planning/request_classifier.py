@@ -38,7 +38,7 @@ class Request(StrEnum):
 
 HASHED_TERMS = 1 << 15  # n-grams that share a place are told apart by the others of their word
 _SHORTEST, _LONGEST, _MAX_WORDS = 2, 5, 60  # characters of an n-gram, and words of a message
-_MIN_PROBABILITY = 0.5  # more likely than all else together
+_MIN_PROBABILITY = 0.4
 _WORD = re.compile(r"\w+")
 
 

@@ -11,9 +11,11 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import aiosqlite
+from pydantic_core import from_json
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import get_unix_time
@@ -88,7 +90,10 @@ def decode_update(text: str) -> dict[str, Any]:
     """Decode one update that is not too long. Raises ValueError, UpdateOutOfBounds, RecursionError."""
     if len(text) > _MAX_CHARACTERS or sum(map(text.count, ",{[")) > _MAX_VALUES:
         raise UpdateOutOfBounds("too long")
-    raw = json.loads(text)
+    try:
+        raw = from_json(text)  # in half the time
+    except ValueError:  # half a surrogate pair or many levels, which the other reads, or no JSON
+        raw = json.loads(text)
     if not isinstance(raw, dict):
         raise ValueError("not an object")
     return raw
@@ -96,17 +101,19 @@ def decode_update(text: str) -> dict[str, Any]:
 
 def check_bounds(raw: Mapping[str, Any]) -> None:
     """Check depth, number of values and size of integers. Raises UpdateOutOfBounds."""
-    level: list[Any] = [dict(raw)]
+    objects, arrays = [dict(raw)], list[list[Any]]()
     depth = count = 0
-    while level:
-        inner = [value for outer in level for value in (outer.values() if isinstance(outer, dict) else outer)]
-        numbers = [value for value in inner if type(value) is int]
+    while objects or arrays:
+        inner = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(arrays)]
+        kinds = set(map(type, inner))
+        numbers = [value for value in inner if type(value) is int] if int in kinds else []
         if numbers and not -_MAX_INTEGER <= min(numbers) <= max(numbers) < _MAX_INTEGER:
             raise UpdateOutOfBounds("a number of more than 64 bits")
         depth, count = depth + 1, count + len(inner)
         if depth > _MAX_DEPTH or count > _MAX_VALUES:
             raise UpdateOutOfBounds("nested too deeply" if depth > _MAX_DEPTH else "too many values")
-        level = [value for value in inner if isinstance(value, CONTAINERS)]
+        objects = [value for value in inner if type(value) is dict] if dict in kinds else []
+        arrays = [value for value in inner if type(value) is list] if list in kinds else []
 
 
 _ALBUM_WAIT_S = 2  # Telegram does not mark the end of an album; its members come within a second of each other

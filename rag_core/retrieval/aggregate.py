@@ -243,7 +243,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
     expressed = {term for word in words for term in word.terms}
     if plan.kind is Kind.NEWS and not (asks_for_mentions(question.text) and expressed.issuperset(tokenize(plan.topic))):
-        if classify_request(question.text) is Request.DIGEST and not asks_whose_posts(question.text):
+        if classify_request(question.text, 0.5) is Request.DIGEST and not asks_whose_posts(question.text):
             return await summarize_period(question, replace(plan, kind=Kind.POSTED), rag, counted=False)
         return None  # posts with a part of the topic may be about something else: the search tells how near they are
     places = await find_mentions(words, plan, question.viewer, rag)

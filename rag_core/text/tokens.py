@@ -262,7 +262,7 @@ def tokenize(text: str) -> list[str]:
     """Split a text into stemmed terms, in order, with repetitions and without stop words."""
     if UNUSUAL.search(text):
         text = _COMBINING_MARKS.sub("", fold_characters(text, words=False))
-    low = write_numbers_in_digits(text.lower())
+    low = write_numbers_in_digits(text.lower().replace("i\u0307", "i"))  # "İstanbul" is one word
     signed = (("+" in low or "#" in low) and _SIGN_AFTER.search(low)) or _SIGN_BEFORE.search(low)
     return [s for s in map(stem, (_SIGNED_WORD if signed else WORD).findall(low)) if s]
 

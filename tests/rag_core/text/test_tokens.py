@@ -20,6 +20,7 @@ from rag_core.text.tokens import STOP_WORDS, UNUSUAL, detect_language, read_word
         ("Ｗｉｄｅ", "wide"),
         ("тариф\u200b\u202e", "тариф"),
         ("ISTANBUL", "istanbul"),
+        ("1İ23İ4", "1i23i4"),  # its small letter has two characters
         ("Элек\xadтрич\u2060ка", "электричка"),
         ("green\u200dhouse\ufeff", "greenhouse"),
         ("Cкидкa", "скидка"),

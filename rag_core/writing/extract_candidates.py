@@ -6,7 +6,6 @@ before it ("It opened in May"). Candidates are ranked by a weighted sum of a few
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from operator import itemgetter, mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from rag_core.text.post_text import find_poll
-from rag_core.text.query_terms import VAGUE_TYPES, QueryTerms, TermWeight, contains_answer_type, extract_values
+from rag_core.text.query_terms import VAGUE_TYPES, QueryTerms, TermWeight, contains_answer_type
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, tokenize_sentences
 from rag_core.text.tokens import detect_language, find_similar_stems, tokenize
 from rag_core.types import Evidence, PostKey, Source
@@ -224,22 +223,6 @@ def rank_candidates(
 
 
 _LONG_POST = 800  # characters, from which on a post counts as long
-# Something was changed, corrected, put off or cancelled.
-_CHANGE = re.compile(
-    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|"
-    r"больше не|вместо|(?:по|у)?дорожа\w+|(?:по)?дешев(?:л|е)\w+|поднима\w+|подня(?:л|т)\w*|повы(?:си|ша|ше)\w+|"
-    r"сни(?:зи|жа|же)\w+|вырос\w*|вернул\w+|(?:из|с)мен(?:ил|ен|я)\w+|продл(?:и|е)\w+|сдвин\w+|обновл(?:ё|е)н\w+|"
-    r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|со? (?:понедельник|вторник|сред[ыу]|"
-    r"четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового)\w*|нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|"
-    r"адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|now|"
-    r"двига\w+|передума\w+|вс[её]-таки|corrections?|updated?|delayed|(?:pushed|put) back|after all|u-turn|"
-    r"postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|"
-    r"no longer|instead|extended|goes (?:up|down|from)|"
-    r"(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
-    r"is back|are back|cancel\w+|as of|effective|(?:from|starting) (?:\d{1,2} [A-Z][a-z]+|next|tomorrow|today|"
-    r"[A-Z][a-z]+day)|new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
-    re.IGNORECASE,
-)
 
 
 class SuccessionFeatures(NamedTuple):
@@ -248,23 +231,19 @@ class SuccessionFeatures(NamedTuple):
     gap: how far their scores are apart: both must answer the question
     likeness: cosine of the two; where tokens are not compared, the weight share of the older piece's terms in its post
     found: 1 for the first post in the search for the words of the older piece, 1/2 for the second; 0 for one not found
-    changed: 1 where it announces a change
-    valued: 1 where it gives another value than the older piece
     length: characters of its post, over 800, at most 1
     """
 
     gap: float
     likeness: float
     found: float
-    changed: float
-    valued: float
     length: float
 
 
 # constants and weights: where tokens are compared, and by words
-_SUCCESSION = -3.9, SuccessionFeatures(-0.49, 5.1, 1.49, 0.38, 0.0, -0.1)
-_SUCCESSION_BY_WORDS = -0.6, SuccessionFeatures(-0.57, 7.6, 0.64, 0.3, 0.3, -3.8)
-_MIN_SUCCESSION_ODDS = math.log(0.4 / 0.6)  # a probability of 0.4
+_SUCCESSION = -2.26, SuccessionFeatures(-0.59, 3.73, 1.32, -0.77)
+_SUCCESSION_BY_WORDS = -0.31, SuccessionFeatures(-0.61, 5.63, 0.45, -3.08)
+_MIN_SUCCESSION_ODDS = -0.2  # a probability of 0.45
 
 
 def find_successor(
@@ -292,7 +271,7 @@ def list_successors(
     piece: ExtractCandidate, asked: QueryTerms, evidence: Evidence, found: Sequence[PostKey], weight: TermWeight
 ) -> list[tuple[ExtractCandidate, SuccessionFeatures]]:
     """List the best piece of each later post of the piece's channel, with what tells whether it supersedes it."""
-    old, before = piece.source.passage, extract_values(piece.text)
+    old = piece.source.passage
     later = [
         source
         for source in evidence.sources
@@ -306,7 +285,7 @@ def list_successors(
     vector = compared[piece.source.number].embed_piece(piece.start, piece.end) if piece.features.is_compared else None
     places, listed = {key: 1 / rank for rank, key in enumerate(found, 1)}, []
     for key, one in best.items():
-        said, text, similarity = one.text, one.source.passage.text, compared.get(one.source.number)
+        text, similarity = one.source.passage.text, compared.get(one.source.number)
         if vector is None:
             there = own.keys() & set(chain.from_iterable(terms for _, terms in tokenize_sentences(text)))
             likeness = sum(own[term] for term in there) / max(sum(own.values()), 1e-9)
@@ -316,8 +295,6 @@ def list_successors(
             gap=abs(one.score - piece.features.score),
             likeness=likeness,
             found=places.get(key, 0.0),
-            changed=float(bool(_CHANGE.search(said))),
-            valued=float(bool(before) and not extract_values(said) <= before),
             length=min(1.0, len(text) / _LONG_POST),
         )
         listed.append((one, features))

@@ -240,8 +240,8 @@ class SuccessionFeatures(NamedTuple):
     length: float
 
 
-# Least log odds, constants and weights: where tokens are compared, from a probability of 0.45 on; by words, from 0.3 on,
-# as a correction in other words ("the fair is put back") is hardly alike there.
+# Least log odds, constants and weights: where tokens are compared, from a probability of 0.45 on; by words from 0.3
+# on, as a correction in other words ("the fair is put back") is hardly alike there.
 _SUCCESSION = -0.2, -2.26, SuccessionFeatures(-0.59, 3.73, 1.32, -0.77)
 _SUCCESSION_BY_WORDS = -0.85, -0.31, SuccessionFeatures(-0.61, 5.63, 0.45, -3.08)
 

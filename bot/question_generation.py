@@ -90,16 +90,11 @@ def generate_questions(text: str) -> Iterator[GeneratedQuestion]:
                 answer = value[1] if value.re.groups else value[0].strip()
                 topic = (kind, *sorted(set(tokenize(thing))))
                 asked = _TEMPLATES[kind, lang].format(thing)
-                if kind == "price" and _is_plural(thing):
+                first = _WORD.search(thing.lower()) if kind == "price" else None
+                if first and first[0] >= "а" and read_word(first[0])[0].number == "plur":  # its adjective, or the noun
                     asked = asked.replace("стоит", "стоят")
                 yield GeneratedQuestion(asked, answer, kind, lang, topic)
                 break
-
-
-def _is_plural(thing: str) -> bool:
-    """Whether the first noun of a Russian thing is plural; its adjective has the same number."""
-    first = _WORD.search(thing.lower())
-    return first is not None and first[0] >= "а" and read_word(first[0])[0].number == "plur"
 
 
 def _find_thing(sentence: str, value: re.Match[str], kind: str, lang: str) -> str:

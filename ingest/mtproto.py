@@ -94,7 +94,15 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
         "rich_message": rich,
         "reply_markup": {
             "inline_keyboard": [
-                [_convert_button(one) for one in row.buttons] for row in getattr(message.reply_markup, "rows", ())
+                [
+                    {
+                        "text": button.text,
+                        "url": getattr(button.type, "url", None),
+                        "copy_text": {"text": getattr(button.type, "copy_text", None)},
+                    }
+                    for button in row.buttons
+                ]
+                for row in getattr(message.reply_markup, "rows", ())
             ]
         },
         "author_signature": message.post_author or writer,
@@ -135,11 +143,6 @@ def get_peer_id(peer: Any) -> int:
     if hasattr(peer, "channel_id"):
         return -CHANNEL_PREFIX - int(peer.channel_id)
     return -int(peer.chat_id) if hasattr(peer, "chat_id") else int(peer.user_id)
-
-
-def _convert_button(button: Any) -> JsonObject:
-    copied = {"text": getattr(button.type, "copy_text", None)}
-    return {"text": button.text, "url": getattr(button.type, "url", None), "copy_text": copied}
 
 
 def _join_names(peer: Any) -> str:

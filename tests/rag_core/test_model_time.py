@@ -174,7 +174,7 @@ async def test_a_server_that_drips_holds_its_turn_no_longer_than_its_stage(monke
     monkeypatch.setattr(openai_client, "_DRIP_AFTER_S", 0.2)
     async with OpenAiServer(drip) as server:
         model = RemoteModel(LlmSettings(url=server.url))
-        run = Run(Budgets(write=0.4), "direct")
+        run = Run(Budgets(write=0.8), "direct")
         try:
             async with model.turn(1):
                 pass  # the server is met

@@ -9,7 +9,7 @@ import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -208,7 +208,12 @@ async def run_bot(
         await stack.enter_async_context(notify_of_errors(notify))
         await stack.enter_async_context(run_jobs(jobs, indexing.job_log, notify, zone=settings.bot.zone))
         if settings.mcp.listen:
-            await stack.enter_async_context(_serve_programs(context))
+            try:
+                from bot.api.http_server import serve_programs
+            except ModuleNotFoundError as exc:
+                command = format_install_command("citegram[mcp]")
+                raise SettingsWrong(f"MCP__LISTEN needs more packages: {command}") from exc
+            await stack.enter_async_context(serve_programs(context))
         log.info("@%s answers", (await bot.me()).username)
         gc.freeze()  # what a start made stays, so that no collection looks through it again while readers wait
         if ready:
@@ -253,16 +258,6 @@ async def _read_tokens_ahead(rag: Engine) -> None:
         first, now = datetime.fromtimestamp(0, UTC), datetime.now(UTC)
         newest = await list_posts_between(rag.archive, await load_channels(rag.archive), first, now, _POSTS_READ_AHEAD)
         await rag.dense.embedder.read_ahead(post.text for post in newest)
-
-
-def _serve_programs(context: AppContext) -> AbstractAsyncContextManager[None]:
-    """Let programs ask over HTTP. Raises SettingsWrong where the packages for it are missing."""
-    try:
-        from bot.api.http_server import serve_programs
-    except ModuleNotFoundError as exc:
-        command = format_install_command("citegram[mcp]")
-        raise SettingsWrong(f"MCP__LISTEN needs more packages: {command}") from exc
-    return serve_programs(context)
 
 
 @asynccontextmanager

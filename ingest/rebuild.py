@@ -206,14 +206,7 @@ class EmbedderChange:
             if self._rag.next_embedder is not row:
                 return
         if await index_state.find_running_rebuild(self._archive) is None:
-            assert self._next
-            async with self._dense.paused():
-                while await self._embed_batch():  # what came since the last look
-                    pass
-                await index_state.install_next_vectors(self._archive, self._state)
-                self._dense.vectors, self._dense.embedder = self._next.vectors, self._next.embedder
-                self._old, self._rag.dense = self._rag.dense, self._next
-                self._next = self._rag.next_embedder = None
+            await self._swap()
             await asyncio.sleep(self._grace)
             await self._remove_replaced()
 
@@ -257,6 +250,16 @@ class EmbedderChange:
                 done, last = await count(0, self._state.watermark), await posts.get_last_seq(self._archive)
                 tell(done, done + await count(self._state.watermark, last))
         return bool(changes)
+
+    async def _swap(self) -> None:
+        assert self._next
+        async with self._dense.paused():
+            while await self._embed_batch():  # what came since the last look
+                pass
+            await index_state.install_next_vectors(self._archive, self._state)
+            self._dense.vectors, self._dense.embedder = self._next.vectors, self._next.embedder
+            self._old, self._rag.dense = self._rag.dense, self._next
+            self._next = self._rag.next_embedder = None
 
     async def _remove_replaced(self) -> None:
         """Remove the store that the live one replaced, after a swap or, after a kill, at the next start."""

@@ -16,6 +16,7 @@ from rag_core.dates import Period, parse_coming_period, parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable
 from rag_core.planning import intents
+from rag_core.planning.intents import Request, classify_request
 from rag_core.planning.queries import (
     MAX_QUERIES,
     QUOTED,
@@ -30,7 +31,6 @@ from rag_core.planning.queries import (
     route_plan,
     sanitize_query,
 )
-from rag_core.planning.request_classifier import Request, classify_request
 from rag_core.run import Run, Stage
 from rag_core.storage.channels import Synonym, load_channels_and_synonyms
 from rag_core.text.names import list_names_in_other_script

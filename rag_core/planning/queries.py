@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
-from rag_core.planning.request_classifier import may_be_name
+from rag_core.planning.intents import may_be_name
 from rag_core.storage.channels import find_channel
 from rag_core.text.names import NAME_PATTERN, get_surname_base, list_surname_stems, transliterate_word
 from rag_core.text.numbers import compile_pattern

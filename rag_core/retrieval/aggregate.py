@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import asks_for_mentions, asks_whose_posts
-from rag_core.planning.request_classifier import Request, classify_request
+from rag_core.planning.intents import Request, asks_for_mentions, asks_whose_posts, classify_request
 from rag_core.retrieval.channel_answers import define_name, introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.digests import MAX_LINES, list_dated_lines, summarize_period

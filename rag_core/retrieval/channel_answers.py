@@ -17,8 +17,14 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import MAX_CHANNEL_QUESTION, find_defined_name, means_this_channel
-from rag_core.planning.request_classifier import Request, classify_request, estimate_requests
+from rag_core.planning.intents import (
+    MAX_CHANNEL_QUESTION,
+    Request,
+    classify_request,
+    estimate_requests,
+    find_defined_name,
+    means_this_channel,
+)
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.channels import load_channels

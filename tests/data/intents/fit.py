@@ -19,8 +19,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from rag_core.planning import request_classifier
-from rag_core.planning.request_classifier import HASHED_TERMS, Request, classify_request, hash_term, hash_terms
+from rag_core.planning import intents
+from rag_core.planning.intents import HASHED_TERMS, Request, classify_request, hash_term, hash_terms
 from rag_core.text.tokens import tokenize
 
 HERE = Path(__file__).parent
@@ -88,15 +88,15 @@ def main():
     weights = np.round(model.coef_.T / scale).astype(np.int8)
     made = {"weights": weights, "scale": np.float32(scale), "constants": model.intercept_.astype(np.float32)}
     made["recurrent"] = np.array(sorted(map(hash_term, recurrent)), np.uint32)
-    fitted = request_classifier._Weights(weights * scale, model.intercept_, frozenset())
-    request_classifier.load_weights = lambda: fitted
+    fitted = intents._Weights(weights * scale, model.intercept_, frozenset())
+    intents.load_weights = lambda: fitted
     for name in HELD_OUT:
         held, known = read_rows(HERE / f"{name}.jsonl"), Counter[str]()
         known.update(kind for text, kind in held if classify_request(text) == kind)
         print(name, {kind: f"{known[kind]} of {count}" for kind, count in Counter(kind for _, kind in held).items()})
     print(f"of {len(others)} questions", Counter(classify_request(text).value for text, _ in others))
     if options.write:
-        np.savez_compressed(Path(request_classifier.__file__).with_name("request_weights.npz"), **made)
+        np.savez_compressed(Path(intents.__file__).with_name("request_weights.npz"), **made)
 
 
 if __name__ == "__main__":

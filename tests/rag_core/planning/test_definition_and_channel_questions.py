@@ -2,10 +2,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rag_core.planning.intents import asks_of_this_channel, find_defined_name
+from rag_core.planning.intents import Request, asks_of_this_channel, classify_request, find_defined_name
 from rag_core.planning.plan import plan_by_rules
 from rag_core.planning.queries import mask_channel_names
-from rag_core.planning.request_classifier import Request, classify_request
 from rag_core.retrieval.channel_answers import Definition, is_written_as_name, read_definition
 from rag_core.types import Channel, Kind, Question, Viewer
 

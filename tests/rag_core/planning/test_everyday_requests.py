@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.planning.intents import CHANNEL_REQUESTS
+from rag_core.planning.intents import CHANNEL_REQUESTS, Request, classify_request
 from rag_core.planning.plan import plan_by_rules
 from rag_core.planning.queries import mask_channel_names
-from rag_core.planning.request_classifier import Request, classify_request
 from rag_core.types import Channel, Kind, Question, Viewer
 
 SETS = Path(__file__).parents[2] / "data" / "intents"

@@ -3,6 +3,7 @@
 import pytest
 
 playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+playwright_api.expect.set_options(timeout=15_000)  # beside other tests on two cores five seconds are not enough
 
 __all__ = ["note_faults", "playwright_api"]
 

@@ -122,6 +122,9 @@ class Plan:
     rates: Rates = field(default_factory=Rates)
 
 
+_LEAST_JUDGED = 3  # samples: a slope needs two, and a busy machine may take as long for one as for all answers
+
+
 async def run_soak(plan, folder, models, settings=None):
     """Run the bot, with further `settings`, under the load; what was done, and all samples.
 
@@ -138,7 +141,12 @@ async def run_soak(plan, folder, models, settings=None):
             begun = time.monotonic()
             running = asyncio.create_task(load.run(lambda: _reindexed(home, sandbox)))
             enough = plan.answers
-            while (at := time.monotonic() - begun) < 60 * plan.minutes or load.done["ask"] < enough or not load.warm_s:
+            while (
+                (at := time.monotonic() - begun) < 60 * plan.minutes
+                or load.done["ask"] < enough
+                or not load.warm_s
+                or sum(one.at >= load.warm_s for one in samples) < _LEAST_JUDGED
+            ):
                 if not load.warm_s and at >= 60 * plan.warm_up and load.is_warm(plan.answers):
                     load.warm_s, enough = at, load.done["ask"] + plan.answers
                 if process.exitcode is not None or running.done():

@@ -48,8 +48,9 @@ from bot.handlers import (
 )
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
-from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, open_media_reader, repeat_job, run_jobs
+from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, repeat_job, run_jobs
 from bot.logs import throttle_polling_errors
+from bot.media import open_media_reader
 from bot.monitoring import monitor_bot
 from bot.notifications import AnswerUpdater, WatchNotifier, run_digests
 from bot.settings import BotSettings, Settings

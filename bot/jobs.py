@@ -1,5 +1,4 @@
-"""Background jobs: their log, repeated jobs, the maintenance jobs with their times, the history of channels,
-and the reading of the files of posts.
+"""Background jobs: their log, repeated jobs, the maintenance jobs with their times, and the history of channels.
 
 One instance of each runs at a time, and no failure is silent. The job log is kept in memory and written now and then: a
 failure must not be forgotten because the archive is what failed.
@@ -12,7 +11,7 @@ import logging
 import math
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
@@ -24,25 +23,20 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
 from bot.background import run_in_background
-from bot.i18n import Translator
 from bot.settings import Settings
 from ingest import integrity, outages
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.media import find_missing_readers
-from ingest.media.reader import FileSource, MediaReader
 from rag_core import processes
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.models.active_models import find_speech_model
 from rag_core.settings import DataSettings
 from rag_core.storage import Archive, index_state
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.channel_history import get_last_heartbeat
-from rag_core.storage.media import count_media, is_media_paused
 from rag_core.storage.readers import forget_old_data
-from rag_core.types import DOCUMENT, PICTURE, VOICE, PostKey
+from rag_core.types import PostKey
 
 if TYPE_CHECKING:
     from ingest.mtproto import HistoryClient
@@ -352,82 +346,3 @@ async def open_history_client(settings: Settings) -> AsyncIterator[HistoryClient
         yield client
     finally:
         await client.close()
-
-
-# Seconds for a file and for a second of a recording, on one of two cores beside the bot (deploy/EVALUATION.md).
-_SECONDS_PER_FILE = 1.0
-_SECONDS_PER_VOICE_SECOND = 0.15
-_USUAL_VOICE_SECONDS = 30  # where the length is not known
-MEDIA_KINDS = (PICTURE, VOICE, DOCUMENT)
-
-
-@dataclass(slots=True)
-class MediaStatus:
-    """Files of one kind; `failed` counts them by their problem, `seconds` is the time that the waiting ones take."""
-
-    waiting: int = 0
-    read: int = 0
-    failed: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
-
-
-async def load_media_status(archive: Archive) -> dict[str, MediaStatus]:
-    """Status by kind, of all approved channels; kinds without a file are left out."""
-    status: dict[str, MediaStatus] = {}
-    for count in await count_media(archive):
-        one = status.setdefault(count.kind, MediaStatus())
-        if count.state == "waiting":
-            one.waiting += count.files
-            one.seconds += _SECONDS_PER_FILE * count.files
-            if count.kind == VOICE:
-                one.seconds += _SECONDS_PER_VOICE_SECOND * (count.seconds or _USUAL_VOICE_SECONDS * count.files)
-        elif count.state == "read":
-            one.read += count.files
-        else:
-            one.failed[count.problem] = count.files
-    return {kind: status[kind] for kind in MEDIA_KINDS if kind in status}
-
-
-def estimate_minutes(status: Iterable[MediaStatus]) -> int:
-    """Whole minutes that reading what waits takes, at least one."""
-    return max(1, round(sum(one.seconds for one in status) / 60))
-
-
-async def describe_media(
-    status: Mapping[str, MediaStatus], archive: Archive, settings: Settings, words: Translator
-) -> list[str]:
-    """Lines with the number of files by kind, what is missing to read them, and how long the rest takes."""
-    if not status or settings.media.files == "off":
-        return [words("media-off" if settings.media.files == "off" else "media-none")]
-    model = await find_speech_model(settings.rag(), archive)
-    missing, lines = await asyncio.to_thread(find_missing_readers, model), []
-    for kind, one in status.items():
-        lines.append(words("media-count", kind=kind, read=one.read, waiting=one.waiting))
-        lines += [words("media-missing", what=missing[kind])] if one.waiting and kind in missing else []
-        lines += [
-            words("media-failed", count=n, reason=words("media-problem", problem=p)) for p, n in one.failed.items()
-        ]
-    if readable := [one for kind, one in status.items() if one.waiting and kind not in missing]:
-        paused = await is_media_paused(archive)
-        lines.append(words("media-paused" if paused else "media-estimate", minutes=estimate_minutes(readable)))
-    return lines
-
-
-def open_media_reader(
-    archive: Archive, settings: Settings, sources: Mapping[str, FileSource], wake: Callable[[], None] = lambda: None
-) -> MediaReader:
-    """Open a reader of the kinds that can be read here; what is installed meanwhile is read too."""
-
-    async def list_kinds() -> frozenset[str]:
-        model = await find_speech_model(settings.rag(), archive)
-        # in a thread: the first time it asks a program
-        return frozenset(MEDIA_KINDS) - (await asyncio.to_thread(find_missing_readers, model)).keys()
-
-    return MediaReader(
-        archive,
-        sources,
-        list_kinds,
-        wake,
-        speech_model=lambda: find_speech_model(settings.rag(), archive),
-        keep=settings.media.files == "keep",
-    )

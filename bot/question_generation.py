@@ -90,8 +90,9 @@ def generate_questions(text: str) -> Iterator[GeneratedQuestion]:
                 answer = value[1] if value.re.groups else value[0].strip()
                 topic = (kind, *sorted(set(tokenize(thing))))
                 asked = _TEMPLATES[kind, lang].format(thing)
+                # of a Russian thing the first word has its number: the noun, or the adjective before it
                 first = _WORD.search(thing.lower()) if kind == "price" else None
-                if first and first[0] >= "а" and read_word(first[0])[0].number == "plur":  # its adjective, or the noun
+                if first and first[0] >= "а" and read_word(first[0])[0].number == "plur":
                     asked = asked.replace("стоит", "стоят")
                 yield GeneratedQuestion(asked, answer, kind, lang, topic)
                 break

@@ -317,7 +317,7 @@ async def _run_media(args: argparse.Namespace, settings: Settings) -> int:
 async def _describe_media(archive: Archive, settings: Settings, *, of_none: bool = True) -> list[str]:
     """Describe the files of posts; without `of_none` no line says that there are none."""
     from bot.i18n import get_translator
-    from bot.jobs import describe_media, load_media_status
+    from bot.media import describe_media, load_media_status
 
     status = await load_media_status(archive)
     return await describe_media(status, archive, settings, get_translator("en")) if status or of_none else []
@@ -325,7 +325,8 @@ async def _describe_media(archive: Archive, settings: Settings, *, of_none: bool
 
 async def read_media_files(rag: Engine, settings: Settings) -> None:
     """Read the files that wait, with a progress bar, and index their text; interrupted, the next run goes on."""
-    from bot.jobs import load_media_status, open_history_client, open_media_reader
+    from bot.jobs import open_history_client
+    from bot.media import load_media_status, open_media_reader
     from bot.telegram.files import HistoryFiles
     from ingest.media.reader import ExportFiles, FileSource
 

@@ -116,13 +116,13 @@ def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Pas
     """Describe a cited post with those of its words that no sentence shows, or a nearest one with its poll."""
     channel, quoted = answer.channels.get(key.chat_id), [c for s in answer.sentences for c in s.citations]
     topic = channel.topics.get(post.topic or 0, "") if channel and post else ""
-    span = next((c.read for c in quoted if c.post == key and c.read), None)
     if isinstance(post, Passage):
         words, span = label_poll(post), post.cite((0, len(post.text))).read
     else:
         shown = " ".join(" ".join(s.text for s in answer.sentences).split())
         quotes = (" ".join(c.quote.split()) for c in quoted if c.post == key)
         words = next((quote for quote in quotes if quote[:_MIN_SHOWN_LENGTH].rstrip(" ,;:.") not in shown), "")
+        span = next((c.read for c in quoted if c.post == key and c.read), None)
     return {
         "link": answer.link(key),
         "title": " › ".join(filter(None, (channel.title if channel else "", topic))),

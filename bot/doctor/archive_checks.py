@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 from bot.control import DenseFacts, IndexFacts, RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding, bad, fine, note
-from bot.jobs import load_media_status
+from bot.media import load_media_status
 from bot.settings import Settings
 from bot.views.text import strip_control_characters
 from ingest.indexer import DenseIndexer

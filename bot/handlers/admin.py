@@ -25,7 +25,7 @@ from bot.admin_notifications import get_user_translator, send_notice
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.indexing import RebuildRunner
-from bot.jobs import describe_media, load_media_status
+from bot.media import describe_media, load_media_status
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.settings import parse_person_id
 from bot.telegram.recheck import ShownContent, View

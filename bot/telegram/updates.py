@@ -203,6 +203,7 @@ _UNSTORED_UPDATES = {"inline_query", "guest_message"}
 _PARSE_SECONDS = 0.25  # of processor time for one update; most take less than a thousandth
 _STEP_SECONDS = 0.05  # of processor time, after which a stop of the bot is noticed
 _MAX_ERROR_LENGTH = 300
+_CONTAINERS = (dict, list)  # of what JSON is decoded to
 
 
 class InboxMiddleware(BaseRequestMiddleware):
@@ -286,7 +287,7 @@ def _copy_read_fields(raw: Mapping[str, Any]) -> dict[str, Any]:
             for name in UNREAD_FIELDS & copy.keys():
                 del copy[name]
         for key, value in list(copy.items()) if isinstance(copy, dict) else enumerate(copy):
-            if isinstance(value, raw_updates.CONTAINERS):
+            if isinstance(value, _CONTAINERS):
                 copy[key] = value.copy()
                 copies.append(copy[key])
     return root

@@ -306,11 +306,11 @@ def estimate_requests(text: str) -> dict[Request, float]:
     return dict(zip(Request, (likely / likely.sum()).tolist(), strict=True))
 
 
-def classify_request(text: str, least: float = _MIN_PROBABILITY) -> Request:
-    """Classify a message; OTHER where no request has at least this probability."""
+def classify_request(text: str) -> Request:
+    """Classify a message; OTHER where no request is likely enough."""
     likely = estimate_requests(text)
     best = max(likely, key=lambda one: likely[one])
-    return best if likely[best] >= least else Request.OTHER
+    return best if likely[best] >= _MIN_PROBABILITY else Request.OTHER
 
 
 def hash_term(term: str) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import Request, asks_for_mentions, asks_whose_posts, classify_request
+from rag_core.planning.intents import Request, asks_for_mentions, asks_whose_posts, estimate_requests
 from rag_core.retrieval.channel_answers import define_name, introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.digests import MAX_LINES, list_dated_lines, summarize_period
@@ -242,7 +242,8 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
     expressed = {term for word in words for term in word.terms}
     if plan.kind is Kind.NEWS and not (asks_for_mentions(question.text) and expressed.issuperset(tokenize(plan.topic))):
-        if classify_request(question.text, 0.5) is Request.DIGEST and not asks_whose_posts(question.text):
+        # likelier than all else: what was taken for a topic may be another word
+        if estimate_requests(question.text)[Request.DIGEST] >= 0.5 and not asks_whose_posts(question.text):
             return await summarize_period(question, replace(plan, kind=Kind.POSTED), rag, counted=False)
         return None  # posts with a part of the topic may be about something else: the search tells how near they are
     places = await find_mentions(words, plan, question.viewer, rag)

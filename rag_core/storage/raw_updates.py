@@ -26,7 +26,6 @@ _MAX_CHARACTERS = 1 << 22
 _MAX_VALUES = 300_000
 # A rich message may nest 16 lists, of four levels of JSON each, and 16 formats, of two; a message holds it in six.
 _MAX_DEPTH = 128
-CONTAINERS = (dict, list)
 _MAX_INTEGER = 2**63  # that of SQLite; ids of Telegram have at most 52 bits
 
 _BATCH_START = re.compile(r'\s*\{\s*"ok"\s*:\s*true\s*,\s*"result"\s*:\s*\[\s*')

@@ -67,12 +67,13 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
     for word in spare:
         for place in _list_places(word, here):
             theirs[place.anchor.stem].append(place)
-    for word in missing:
+    ours = {word: list(_list_places(word, claim)) for word in missing}
+    similar = find_similar_stems({place.anchor.stem for places in ours.values() for place in places}, theirs)
+    for word, places in ours.items():
         known = any(_is_said(word, one) for one in around)
-        for mine in _list_places(word, claim):
-            beside = mine.anchor.stem
-            alike = () if known or not mine.preposition else find_similar_stems((beside,), theirs)[beside]
-            for other in (place for stem in (beside, *(near for _, near in alike)) for place in theirs.get(stem, ())):
+        for mine in places:
+            stems = (mine.anchor.stem, *(stem for _, stem in similar[mine.anchor.stem]))
+            for other in (place for stem in stems for place in theirs.get(stem, ())):
                 if _is_replaced(mine, other, claim, strictly=known):
                     return f"{word.low} ≠ {other.word.low}"
     if spare and len(missing) == len(

@@ -23,7 +23,7 @@ from bot.data_folder import catch_up_vectors, iterate_with_progress_bar
 from bot.evaluation.data import Variant, build_variant_settings, open_indexed_dataset, read_dataset
 from bot.evaluation.measures import answer_query, search_query
 from bot.evaluation.metrics import compute_answer_metrics, compute_retrieval_metrics, format_table
-from bot.jobs import MEDIA_KINDS, load_media_status, open_media_reader
+from bot.media import KINDS, load_media_status, open_media_reader
 from bot.settings import Settings
 from ingest.indexer import LexicalIndexer
 from ingest.media.reader import ExportFiles
@@ -46,7 +46,7 @@ async def read_files(rag, settings):
 
 async def save_references(rag, rows):
     """Save what each file holds as what was read of it."""
-    while waiting := await media.take_next_file(rag.archive, frozenset(MEDIA_KINDS)):
+    while waiting := await media.take_next_file(rag.archive, frozenset(KINDS)):
         lines = "\n".join(filter(str.strip, rows[waiting.key]["text"].splitlines()))
         digest = str(waiting.key).encode()
         await media.save_media_text(rag.archive, waiting, digest, [MediaText(waiting.file.kind, lines)])
@@ -109,7 +109,7 @@ async def measure_answers(data, kinds):
         for query in iterate_with_progress_bar(data.dataset.queries, "ask")
     ]
     columns = []
-    for name in (*MEDIA_KINDS, PAGE, "ru", "en", "all"):
+    for name in (*KINDS, PAGE, "ru", "en", "all"):
         part = [row for row in rows if name in (kinds.get(row[0].id), row[0].lang, "all")]
         found = compute_retrieval_metrics([ranked for _, ranked, _ in part if ranked])
         answers = compute_answer_metrics([answer for *_, answer in part])

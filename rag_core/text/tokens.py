@@ -13,6 +13,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from math import ceil
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -354,13 +355,13 @@ _MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
 
 def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
     """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
-    best, start = 0.0, term[:_MIN_COMMON_PREFIX]
+    best = 0.0
     for other in others:
-        if other[:_MIN_COMMON_PREFIX] == start:
-            least, most = sorted((len(term), len(other)))
-            same = next((n for n, (a, b) in enumerate(zip(term, other, strict=False)) if a != b), least)
-            whole = same == least  # "bread" and "break" only begin alike
-            if same >= (_MIN_COMMON_PREFIX if whole else _MIN_COMMON_PREFIX + 1) and same >= 0.6 * most:
+        least, most = sorted((len(term), len(other)))
+        enough = max(_MIN_COMMON_PREFIX, ceil(0.6 * most))
+        if enough <= least and other[:enough] == term[:enough]:
+            same = next((n for n in range(enough, least) if term[n] != other[n]), least)
+            if same > _MIN_COMMON_PREFIX or same == least:  # "bread" and "break" only begin alike
                 best = max(best, same / most)
     return best
 

@@ -155,12 +155,11 @@ _UNTIL_WORDS = re.compile(r"(?:до|until|till|to|[-–—])\s*$")
 
 def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
     """Find words of the claim with their antonyms in the sentence."""
-    spare = [word for word in best.words if not claim.words.has(word)]
-    look_up = index_words(spare, lambda word: mark_opposition(word.low), _MOST_COMPARED)
+    look_up = index_words(best.words, lambda word: mark_opposition(word.low), _MOST_COMPARED)
     for word in claim.words:
-        if not best.words.has(word):
-            near = look_up(mark_opposition(word.low))
-            if other := next((other for other in near if are_opposites(word.low, other.low)), None):
+        opposites = [other for other in look_up(mark_opposition(word.low)) if are_opposites(word.low, other.low)]
+        if opposites and not best.words.has(word):
+            if other := next((other for other in opposites if not claim.words.has(other)), None):
                 yield word, other
 
 

@@ -122,7 +122,7 @@ def are_opposites(one: str, other: str) -> bool:
 
 
 _FLEETING_VOWEL = re.compile(r"(?<=[а-я]{2})[ое](?=[кцн]$)")  # "лодок" is a form of "лодка"
-_MOST_COMPARED = 10  # distinct words per key; a passage of ordinary prose has fewer than ten
+_MOST_COMPARED = 6  # distinct words per key; a sentence of ordinary prose has fewer
 _NAME, _ALIKE = 0.95, 0.9
 _KIN = 0.7  # stem similarity below which words count as different
 _PREFIX, _STEM = 3, 4  # leading letters shared by forms of one word, and by related stems

@@ -158,9 +158,10 @@ def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[t
     look_up = index_words(best.words, lambda word: mark_opposition(word.low), _MOST_COMPARED)
     for word in claim.words:
         opposites = [other for other in look_up(mark_opposition(word.low)) if are_opposites(word.low, other.low)]
-        if opposites and not best.words.has(word):
-            if other := next((other for other in opposites if not claim.words.has(other)), None):
-                yield word, other
+        if not opposites or best.words.has(word):
+            continue
+        if other := next((other for other in opposites if not claim.words.has(other)), None):
+            yield word, other
 
 
 def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
+from rag_core.planning.intents import Request, estimate_requests
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.tokens import WORD, detect_language, fold_case, read_phrases, read_word
 
@@ -193,6 +194,7 @@ class AnswerRemark(StrEnum):
 
 
 _MAX_REMARK_WORDS, _MAX_REMARK_CHARACTERS = 14, 160  # longer texts say something of their own
+_MIN_PERSON = 0.7  # probability
 _PHRASE_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^ |()]*")  # of a regular expression; its words belong to the vocabulary
 
 
@@ -231,8 +233,11 @@ def detect_answer_remark(text: str) -> AnswerRemark | None:
     kinds = [_detect_remark_kind(sentence, asks=False) for sentence in sentences]
     others = [sentence for sentence, kind in zip(sentences, kinds, strict=True) if kind is None]
     if any("?" in sentence or QUESTION_WORD_PATTERN.match(fold_case(strip_lead_in(sentence))) for sentence in others):
-        return None
-    return next(filter(None, kinds), None)
+        kinds = []
+    if kind := next(filter(None, kinds), None):
+        return kind
+    wants_person = estimate_requests(text)[Request.PERSON] >= _MIN_PERSON and not detect_talk(text)
+    return AnswerRemark.COMPLAINT if wants_person else None
 
 
 def _detect_remark_kind(text: str, *, asks: bool) -> AnswerRemark | None:

@@ -249,7 +249,7 @@ def counts_all_posts(asked: str) -> bool:
 
 class Request(StrEnum):
     """What a message asks for: a fact or anything else, what was posted of late, what is to come, the posts about a
-    topic, what a channel is about, or who runs it.
+    topic, what a channel is about, who runs it, or a person in place of the bot (also that it is of no use).
 
     The order is that of the columns of the weights.
     """
@@ -260,6 +260,7 @@ class Request(StrEnum):
     POSTS = "posts"
     ABOUT = "about_channel"
     OWNER = "owner"
+    PERSON = "person"
 
 
 HASHED_TERMS = 1 << 15  # n-grams that share a place are told apart by the others of their word

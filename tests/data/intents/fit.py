@@ -3,9 +3,9 @@
 pip install scikit-learn==1.7.2; python tests/data/intents/fit.py [--write]
 
 Learns from the rows of LEARNED, both sets of coming events, and as examples of other questions sixty of each folder of
-`tests/data/reading`, ten of them with a channel or a day behind them as well. `intents2` and `messages7` are held out:
-how many of their rows are known is printed by kind, and how many of 25 further questions of each folder are taken for
-a request.
+`tests/data/reading`, ten of them with a channel or a day behind them as well, and of REMARKS about an answer those that doubt or praise it.
+`intents2`, `messages7` and `messages13` are held out: how many of their rows are known is printed by kind, and how many
+of 25 further questions of each folder are taken for a request.
 --write writes `rag_core/planning/request_weights.npz`.
 """
 
@@ -24,8 +24,9 @@ from rag_core.planning.intents import HASHED_TERMS, Request, classify_request, h
 from rag_core.text.tokens import tokenize
 
 HERE = Path(__file__).parent
-LEARNED = "intents1", "intents3", *(f"messages{n}" for n in (1, 2, 3, 4, 5, 6, 8, 9, 10))
-HELD_OUT = "intents2", "messages7"
+LEARNED = "intents1", "intents3", *(f"messages{n}" for n in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12))
+REMARKS = "remarks", "remarks2", "remarks3"
+HELD_OUT = "intents2", "messages7", "messages13"
 # A question for a fact remains one where it names a channel, a day or what must not be obeyed.
 WHERE_AND_WHEN = (
     "in channel", "as posted in channel in March 2025", "according to channel?", "at the channel", "posted last week",
@@ -74,6 +75,9 @@ def main():
     rows = [row for name in LEARNED for row in read_rows(HERE / f"{name}.jsonl")]
     for path in sorted(HERE.parent.glob("coming_events*/**/queries.jsonl")):
         rows += read_rows(path, "coming")
+    for name in REMARKS:
+        remarks = read_rows(HERE.parent / "answer_remarks" / f"{name}.jsonl")
+        rows += [(text, "other") for text, kind in remarks if kind in {"talk", "sure"}]
     others, placed, draw = list[tuple[str, str]](), list[tuple[str, str]](), random.Random(1)
     for path in sorted(HERE.parent.glob("reading/*/queries.jsonl")):
         drawn = read_rows(path, "other")

@@ -9,9 +9,7 @@ Source: https://core.telegram.org/bots/api#ephemeral-messages-and-commands
 """
 
 import logging
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,15 +19,17 @@ from aiogram import Bot, methods
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware
 from aiogram.exceptions import TelegramAPIError, TelegramBadRequest, TelegramForbiddenError, TelegramNotFound
 from aiogram.types import CallbackQuery, EphemeralMessageParameters, Message, ReplyParameters
+from cachetools import TTLCache
 
 from bot.access import Refusal
 from bot.i18n import get_translator
-from bot.telegram.recheck import send_without_content
+from bot.telegram.recheck import send_without_content, set_in_block
 from bot.telegram.session import SendWithoutRetry
 from rag_core.storage.questions import QuestionRow
 
 _REPLY_SECONDS = 15.0
 _REMINDER_SECONDS = 600.0  # until the public sentence is said to the same member again
+_MAX_REMEMBERED = 100_000  # chats and members
 _SKIPPED_METHODS = frozenset({"setMessageReaction", "sendChatAction"})  # all would see them
 _COUNTERPARTS: dict[type[methods.TelegramMethod[Any]], type[methods.TelegramMethod[Any]]] = {
     methods.EditMessageText: methods.EditEphemeralMessageText,
@@ -61,14 +61,9 @@ class EphemeralAddress:
 _ADDRESS: ContextVar[EphemeralAddress | None] = ContextVar("send_to_asker", default=None)
 
 
-@contextmanager
-def send_to_asker(address: EphemeralAddress | None) -> Iterator[None]:
+def send_to_asker(address: EphemeralAddress | None) -> AbstractContextManager[None]:
     """Send all that goes to this chat within the block to one member alone; None changes nothing."""
-    token = _ADDRESS.set(address or _ADDRESS.get())
-    try:
-        yield
-    finally:
-        _ADDRESS.reset(token)
+    return set_in_block(_ADDRESS, address or _ADDRESS.get())
 
 
 def get_asker_address(event: Message | CallbackQuery, lang: str, *, always: bool = False) -> EphemeralAddress | None:
@@ -105,15 +100,15 @@ class EphemeralMiddleware(BaseRequestMiddleware):
 
     def __init__(self) -> None:
         self._known: bool | None = None  # whether the server knows ephemeral messages
-        self._told: dict[tuple[int, int], tuple[float, Message]] = {}
-        self._presses: dict[tuple[int, int], tuple[float, str]] = {}  # the last of each chat and member
+        # The last public sentence and the last press of each chat and member.
+        self._told: TTLCache[tuple[int, int], Message] = TTLCache(_MAX_REMEMBERED, _REMINDER_SECONDS)
+        self._presses: TTLCache[tuple[int, int], str] = TTLCache(_MAX_REMEMBERED, _REPLY_SECONDS)
 
     async def __call__(self, make_request: Any, bot: Bot, method: methods.TelegramMethod[Any]) -> Any:
         """Make the request, or that which only the member sees."""
-        address, name, now = _ADDRESS.get(), method.__api_method__, time.monotonic()
+        address, name = _ADDRESS.get(), method.__api_method__
         if address is not None and address.pressed:
-            self._presses = {who: last for who, last in self._presses.items() if now - last[0] < _REPLY_SECONDS}
-            self._presses[address.chat_id, address.receiver] = now, address.pressed
+            self._presses[address.chat_id, address.receiver] = address.pressed
         if address is None or getattr(method, "chat_id", None) != address.chat_id or name.startswith("get"):
             return await make_request(bot, method)
         if name in _SKIPPED_METHODS:
@@ -132,8 +127,7 @@ class EphemeralMiddleware(BaseRequestMiddleware):
         self, make_request: Any, bot: Bot, method: methods.TelegramMethod[Any], address: EphemeralAddress
     ) -> Message:
         failure: TelegramAPIError = TelegramBadRequest(method, "The server knows no ephemeral messages.")
-        at, pressed = self._presses.get((address.chat_id, address.receiver), (float("-inf"), None))
-        pressed = pressed if time.monotonic() - at < _REPLY_SECONDS else None  # it gives the right to answer
+        pressed = self._presses.get((address.chat_id, address.receiver))  # it gives the right to answer
         parameters = EphemeralMessageParameters(receiver_user_id=address.receiver, callback_query_id=pressed)
         own = {"ephemeral_message_parameters": parameters, "receiver_user_id": None, "callback_query_id": None}
         for reply in _list_replies(method, address) if await self._is_known(make_request, bot, address) else ():
@@ -191,9 +185,7 @@ class EphemeralMiddleware(BaseRequestMiddleware):
             raise Refusal(said)
         if address.quiet:
             raise failure
-        who, now = (address.chat_id, address.receiver), time.monotonic()
-        self._told = {one: told for one, told in self._told.items() if now - told[0] < _REMINDER_SECONDS}
-        if who not in self._told:
+        if (told := self._told.get((address.chat_id, address.receiver))) is None:
             given = getattr(method, "reply_parameters", None)
             reply = given if given and given.message_id and given.chat_id is None else None
             thread = getattr(method, "message_thread_id", None)
@@ -202,8 +194,8 @@ class EphemeralMiddleware(BaseRequestMiddleware):
             )
             with send_without_content():
                 sent = await make_request(bot, call)
-            self._told[who] = now, sent.model_copy(update={"message_id": 0})
-        return self._told[who][1]
+            told = self._told[address.chat_id, address.receiver] = sent.model_copy(update={"message_id": 0})
+        return told
 
 
 def _list_replies(method: methods.TelegramMethod[Any], address: EphemeralAddress) -> list[ReplyParameters | None]:

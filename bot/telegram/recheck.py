@@ -10,7 +10,7 @@ sender cannot forget a retry, and a new sender needs one `with` statement. What 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -230,12 +230,21 @@ def _hash_if_quoted(key: PostKey, quotes: Sequence[tuple[int, int, str]], stored
     return hash_text_version(text) if text is not None and stands else ""
 
 
+@contextmanager
+def set_in_block(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a context variable until the block ends."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
 _CURRENT_CHECK: ContextVar[Callable[[TelegramMethod[Any]], Awaitable[tuple[Spoiler, ...]]] | None] = ContextVar(
     "recheck_before_sending", default=None
 )
 
 
-@contextmanager
 def recheck_before_sending(
     content: ShownContent,
     reader: access.Reader,
@@ -243,12 +252,11 @@ def recheck_before_sending(
     *,
     max_age_s: float = 0.0,
     question_id: int | None = None,
-) -> Iterator[None]:
-    """Run `recheck_shown_content` before each attempt to send or edit a message within the block.
+) -> AbstractContextManager[None]:
+    """Run `recheck_shown_content`, of nested blocks too, before each attempt to send or edit a message in the block.
 
     The attempt raises ContentWithdrawn or RecheckUnavailable where the check does, and where others would see what is
     for its reader alone. With a `question_id` it raises QuestionErased where that question is in the archive no more.
-    Nested blocks are all checked. What the posts hide as spoilers is hidden in the message.
     """
     outer = _CURRENT_CHECK.get()
 
@@ -264,37 +272,24 @@ def recheck_before_sending(
             stored = await visible_posts.fetch_posts(rights.archive, {shown.key for shown in content.posts})
         return (*others, *list_spoilers(stored.values()))
 
-    token = _CURRENT_CHECK.set(check if content or question_id is not None else outer)
-    try:
-        yield
-    finally:
-        _CURRENT_CHECK.reset(token)
+    return set_in_block(_CURRENT_CHECK, check if content or question_id is not None else outer)
 
 
-@contextmanager
-def send_without_content() -> Iterator[None]:
+def send_without_content() -> AbstractContextManager[None]:
     """Send a sentence of the bot within a block whose content is checked: it shows nothing of it."""
-    token = _CURRENT_CHECK.set(None)
-    try:
-        yield
-    finally:
-        _CURRENT_CHECK.reset(token)
+    return set_in_block(_CURRENT_CHECK, None)
 
 
 def _is_for_one(method: TelegramMethod[Any], user_id: int) -> bool:
     given = getattr(method, "ephemeral_message_parameters", None)
     receiver = given.receiver_user_id if given else getattr(method, "receiver_user_id", None)
-    alone = user_id in (receiver, getattr(method, "chat_id", None))
-    return alone or method.__api_method__ == "answerCallbackQuery"
+    return user_id in (receiver, getattr(method, "chat_id", None)) or method.__api_method__ == "answerCallbackQuery"
 
 
 async def recheck_call(
     make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
 ) -> Response[TelegramType]:
-    """Middleware: run the check before each call that may carry text, and hide spoilers in it.
-
-    Register it after `RetryMiddleware`.
-    """
+    """Middleware inside `RetryMiddleware`: run the check before each call that may carry text, and hide spoilers."""
     check = _CURRENT_CHECK.get()
     if check is not None and method.__api_method__ not in METHODS_WITHOUT_TEXT and (spoilers := await check(method)):
         method = hide_spoilers(method, spoilers)

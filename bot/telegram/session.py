@@ -9,8 +9,8 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
@@ -21,12 +21,13 @@ from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.session.base import DEFAULT_TIMEOUT, BaseSession
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
 from aiogram.client.telegram import TelegramAPIServer
+from aiogram.methods import Response, TelegramMethod
 from aiogram.methods.base import TelegramType
 from aiohttp import ClientConnectorError
 
 from bot.i18n import LANGUAGES, get_translator
 from bot.settings import BotSettings
-from bot.telegram.recheck import ContentWithdrawn, QuestionErased, RecheckUnavailable
+from bot.telegram.recheck import ContentWithdrawn, QuestionErased, RecheckUnavailable, set_in_block
 from bot.telegram.updates import UNREAD_FIELDS
 from bot.views.format import neutralize_entities
 from rag_core.errors import SettingsWrong
@@ -144,17 +145,12 @@ class SendingBackoff:
 _IN_BACKGROUND: ContextVar[bool] = ContextVar("send_in_background", default=False)
 
 
-@contextmanager
-def send_in_background() -> Iterator[None]:
+def send_in_background() -> AbstractContextManager[None]:
     """Send what no reader waits for: each message is tried once, and only where its chat and the bot are not paused.
 
     Otherwise, and where it fails, the error of aiogram is raised: the sender comes back when `get_wait` says so.
     """
-    token = _IN_BACKGROUND.set(True)
-    try:
-        yield
-    finally:
-        _IN_BACKGROUND.reset(token)
+    return set_in_block(_IN_BACKGROUND, True)
 
 
 _BACKOFFS: WeakKeyDictionary[BaseSession, SendingBackoff] = WeakKeyDictionary()
@@ -206,10 +202,8 @@ log = logging.getLogger(__name__)
 
 
 async def neutralize_call(
-    make_request: NextRequestMiddlewareType[TelegramType],
-    bot: Bot,
-    method: methods.TelegramMethod[TelegramType],
-) -> methods.Response[TelegramType]:
+    make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
+) -> Response[TelegramType]:
     """Middleware: set as code all text that Telegram would link, except this bot's commands.
 
     Views neutralize the names and words of others; this catches what a view overlooks.
@@ -256,7 +250,7 @@ def _drop_unread_fields(found: dict[str, Any]) -> dict[str, Any]:
 @cache
 def _keep_reply_model(kind: Any) -> Any:
     """Keep the model of a reply: pydantic forgets a generic one that nobody holds, and building it anew takes long."""
-    return methods.Response[kind]
+    return Response[kind]
 
 
 class TelegramSession(AiohttpSession):
@@ -266,18 +260,18 @@ class TelegramSession(AiohttpSession):
         super().__init__(json_loads=partial(json.loads, object_hook=_drop_unread_fields), **options)
 
     def check_response(
-        self, bot: Bot, method: methods.TelegramMethod[TelegramType], status_code: int, content: str
-    ) -> methods.Response[TelegramType]:
+        self, bot: Bot, method: TelegramMethod[TelegramType], status_code: int, content: str
+    ) -> Response[TelegramType]:
         """Check the response; the result of getUpdates becomes a list of `RawUpdate`."""
         if isinstance(method, methods.GetUpdates) and (raws := split_updates(content)) is not None:
-            return methods.Response.model_construct(ok=True, result=raws)  # type: ignore[arg-type]
+            return Response.model_construct(ok=True, result=raws)  # type: ignore[arg-type]
         _keep_reply_model(method.__returning__)
         try:
             return super().check_response(bot, method, status_code, content)
         except exceptions.TelegramBadRequest as exc:
             # after a time without the bot; what the press did is done, and its client waits no more
             if isinstance(method, methods.AnswerCallbackQuery) and "query is too old" in exc.message:
-                return methods.Response.model_construct(ok=True, result=True)  # type: ignore[arg-type]
+                return Response.model_construct(ok=True, result=True)  # type: ignore[arg-type]
             raise
 
     async def close(self) -> None:
@@ -298,19 +292,16 @@ def create_session(settings: BotSettings, timeout: float = DEFAULT_TIMEOUT) -> T
 class RetryMiddleware(BaseRequestMiddleware):
     """Retry middleware: repeats a call on flood control, server and network errors, and when access cannot be checked.
 
-    getUpdates has aiogram's own back-off; temporary displays (drafts, "typing") and what is sent in the background
-    (bot/telegram/session.py) are not retried. During a flood wait that is known nothing is asked.
+    getUpdates has aiogram's own back-off; temporary displays (drafts, "typing") and what is sent in the background are
+    not retried. During a flood wait that is known nothing is asked.
     """
 
     def __init__(self, tries: int = 6, pause: float = 0.5) -> None:
         self.tries, self.pause = tries, pause
 
     async def __call__(
-        self,
-        make_request: NextRequestMiddlewareType[TelegramType],
-        bot: Bot,
-        method: methods.TelegramMethod[TelegramType],
-    ) -> methods.Response[TelegramType]:
+        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
+    ) -> Response[TelegramType]:
         """Make the request, at most `tries` times; the pause between doubles."""
         name, chat = method.__api_method__, getattr(method, "chat_id", None) or method.__api_method__
         if isinstance(method, methods.CopyMessage):  # a look whether a post is still there: its limit is no chat's
@@ -343,11 +334,8 @@ class RetryMiddleware(BaseRequestMiddleware):
 
 
 async def _make_recorded_request(
-    make_request: NextRequestMiddlewareType[TelegramType],
-    bot: Bot,
-    method: methods.TelegramMethod[TelegramType],
-    chat: int | str,
-) -> methods.Response[TelegramType]:
+    make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType], chat: Target
+) -> Response[TelegramType]:
     """Make a request and record in the back-off what became of it."""
     backoff, background = get_backoff(bot), _IN_BACKGROUND.get()
     try:
@@ -365,7 +353,7 @@ async def _make_recorded_request(
     return response
 
 
-def _check_wait(method: methods.TelegramMethod[TelegramType], wait: float, longest: float) -> None:
+def _check_wait(method: TelegramMethod[TelegramType], wait: float, longest: float) -> None:
     """Raise TelegramRetryAfter, without asking Telegram, for a longer wait than this."""
     if wait > longest:
         raise exceptions.TelegramRetryAfter(method, "This chat, or the bot, must wait.", retry_after=math.ceil(wait))
@@ -375,42 +363,36 @@ def may_have_arrived(exc: Exception) -> bool:
     """Check whether Telegram may have accepted a message despite the error."""
     if isinstance(exc, exceptions.ClientDecodeError):
         return not isinstance(exc.data, str)  # a string is a proxy's page instead of Telegram's answer
-    reached = not isinstance(exc.__cause__, ClientConnectorError)
-    return (
-        isinstance(exc, exceptions.TelegramNetworkError)
-        and not isinstance(exc, exceptions.TelegramEntityTooLarge)
-        and reached
-    )
+    refused = isinstance(exc, exceptions.TelegramEntityTooLarge) or isinstance(exc.__cause__, ClientConnectorError)
+    return isinstance(exc, exceptions.TelegramNetworkError) and not refused
 
 
 def compute_retry_delay(exc: Exception, pause: float) -> float | None:
     """Seconds until the next try; None where another try cannot help or would send the message twice."""
     if isinstance(exc, exceptions.TelegramRetryAfter):
         return exc.retry_after if exc.retry_after <= _MAX_RETRY_AFTER_SECONDS else None
-    if isinstance(exc, exceptions.ClientDecodeError):
-        # A string is a proxy's HTML page; any other answer that aiogram cannot parse means that the call went through.
-        return pause if isinstance(exc.data, str) else None
-    return None if isinstance(exc, exceptions.TelegramEntityTooLarge) else pause
+    # An answer that aiogram cannot parse means that the call went through.
+    done = isinstance(exc, exceptions.ClientDecodeError) and may_have_arrived(exc)
+    return None if done or isinstance(exc, exceptions.TelegramEntityTooLarge) else pause
 
 
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
-# In groups nobody else sees these; /ask is seen as well as its answer, unless the group's admins choose otherwise.
-_HIDDEN_COMMANDS = ("search", "verify", "why", "sources", "new", "help")
+# In groups nobody else sees them; /ask is seen as well as its answer, unless the group's admins choose otherwise.
+_GROUP_COMMANDS = ("ask", "search", "verify", "why", "sources", "new", "help")
+_GROUP_ADMIN_COMMANDS = (*_GROUP_COMMANDS, "settings")
 _ADMIN_COMMANDS = tuple(
     "channels import unanswered synonyms plan delete check media reindex models stats grant revoke token".split()
 )
 
 
 async def publish_menu(bot: Bot, admins: Iterable[int]) -> None:
-    """Publish the command menu by language and scope.
-
-    The menu is a convenience and no authorisation: failures are only logged.
-    """
+    """Publish the command menu by language and scope; it is no authorisation, so that failures are only logged."""
     await _set_menu(bot, types.BotCommandScopeAllPrivateChats(), _READER_COMMANDS)
     for admin in admins:
         await publish_admin_menu(bot, admin)
-    everybody, leaders = types.BotCommandScopeAllGroupChats(), types.BotCommandScopeAllChatAdministrators()
-    await _set_group_menu(bot, everybody, leaders, ("ask",))
+    await _set_menu(bot, types.BotCommandScopeAllGroupChats(), _GROUP_COMMANDS, _GROUP_COMMANDS[1:])
+    leaders = types.BotCommandScopeAllChatAdministrators()
+    await _set_menu(bot, leaders, _GROUP_ADMIN_COMMANDS, _GROUP_ADMIN_COMMANDS[1:])
 
 
 async def publish_admin_menu(bot: Bot, user_id: int, *, admin: bool = True) -> None:
@@ -421,40 +403,25 @@ async def publish_admin_menu(bot: Bot, user_id: int, *, admin: bool = True) -> N
 
 async def publish_group_menu(bot: Bot, group_id: int, *, hide_questions: bool) -> None:
     """Publish the menu of a group in which nobody else sees a question, or withdraw it."""
-    everybody, admins = (
-        types.BotCommandScopeChat(chat_id=group_id),
-        types.BotCommandScopeChatAdministrators(chat_id=group_id),
-    )
-    if hide_questions:
-        await _set_group_menu(bot, everybody, admins, (), ("ask",))
-    else:
-        for scope in (everybody, admins):
-            await _set_menu(bot, scope, ())
-
-
-async def _set_group_menu(
-    bot: Bot, everybody: types.BotCommandScopeUnion, admins: types.BotCommandScopeUnion, seen: Names, hidden: Names = ()
-) -> None:
-    for scope, more in ((everybody, ()), (admins, ("settings",))):
-        await _set_menu(bot, scope, seen, (*hidden, *_HIDDEN_COMMANDS, *more))
+    everybody, admins = (_GROUP_COMMANDS, _GROUP_ADMIN_COMMANDS) if hide_questions else ((), ())
+    await _set_menu(bot, types.BotCommandScopeChat(chat_id=group_id), everybody, everybody)
+    await _set_menu(bot, types.BotCommandScopeChatAdministrators(chat_id=group_id), admins, admins)
 
 
 async def _set_menu(bot: Bot, scope: types.BotCommandScopeUnion, names: Names, hidden: Names = ()) -> None:
-    """Set the menu of a scope: commands that are messages like others, and commands whose messages are ephemeral."""
+    """Set the menu of a scope; the messages of `hidden` commands are ephemeral."""
     for lang in LANGUAGES:
         code = None if lang == "en" else lang  # English is the default for all other languages
         words = get_translator(lang)
         commands = [
             types.BotCommand(command=name, description=words("menu", command=name), is_ephemeral=name in hidden or None)
-            for name in (*names, *hidden)
+            for name in names
         ]
         try:
             if commands:
                 await bot.set_my_commands(commands, scope=scope, language_code=code)
             else:
                 await bot.delete_my_commands(scope=scope, language_code=code)
-        except (
-            exceptions.TelegramAPIError,
-            exceptions.ClientDecodeError,
-        ) as exc:  # an admin who never wrote to the bot
+        except (exceptions.TelegramAPIError, exceptions.ClientDecodeError) as exc:
+            # of an admin who never wrote to the bot
             log.info("the menu of commands was not set for %s: %s", scope, exc)

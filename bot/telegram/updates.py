@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
@@ -84,15 +84,12 @@ async def refuse_foreign_pages(request: web.Request, handler: Handler) -> web.St
     must be the same origin. Sec-Fetch-Site covers requests that browsers send without an Origin (images, links, forms
     by GET). Programs send neither header and are not affected.
     """
-    hosts = request.headers.getall("Host", [])
-    if len(hosts) != 1 or not LOOPBACK_PATTERN.fullmatch(hosts[0]):
-        raise web.HTTPForbidden(text=_REFUSAL_TEXT)
-    if any(origin.lower() != f"http://{hosts[0]}".lower() for origin in request.headers.getall("Origin", [])):
-        raise web.HTTPForbidden(text=_REFUSAL_TEXT)
-    sites = request.headers.getall("Sec-Fetch-Site", [])
+    hosts, origins, sites = (request.headers.getall(name, []) for name in ("Host", "Origin", "Sec-Fetch-Site"))
+    local = len(hosts) == 1 and LOOPBACK_PATTERN.fullmatch(hosts[0])
+    own = local and all(origin.lower() == f"http://{hosts[0]}".lower() for origin in origins)
     # a link to the start page in a window of its own: the linking page sees nothing of it
     start = request.method, request.rel_url.raw_path, request.headers.get("Sec-Fetch-Dest")
-    if not _OWN_SITE_VALUES.issuperset(sites) and start != ("GET", "/", "document"):
+    if not own or (not _OWN_SITE_VALUES.issuperset(sites) and start != ("GET", "/", "document")):
         raise web.HTTPForbidden(text=_REFUSAL_TEXT)
     return await handler(request)
 
@@ -123,10 +120,8 @@ async def serve_http(app: web.Application, host: str, port: int, *, close_s: flo
         connections.server = runner.server
         listener = await asyncio.get_running_loop().create_server(connections.accept, host, port)
         async with run_in_background(connections.close_silent()):
-            try:
+            with closing(listener):
                 yield
-            finally:
-                listener.close()
     finally:
         await runner.cleanup()
 
@@ -266,9 +261,8 @@ def _parse_some(bot: Bot, raws: Sequence[raw_updates.RawUpdate], wrong: dict[int
             elif isinstance(exc, UpdateTypeLookupError):
                 error = f"unknown kind: {kind}"
             else:
-                error = (
-                    str(exc) if isinstance(exc, raw_updates.UpdateOutOfBounds) else f"{type(exc).__name__} when parsed"
-                )
+                known = isinstance(exc, raw_updates.UpdateOutOfBounds)
+                error = str(exc) if known else f"{type(exc).__name__} when parsed"
             wrong[raw.update_id] = error[:_MAX_ERROR_LENGTH]
             log.error("update %s goes to quarantine: %s", raw.update_id, wrong[raw.update_id])
             update = Update.model_validate({"update_id": raw.update_id}, context={"bot": bot})
@@ -323,7 +317,6 @@ _RETRY_AFTER_HEADERS = {"Retry-After": "5"}
 _CLOSE_SECONDS = 3.0
 _CHECK_INTERVAL_SECONDS = 60.0
 _RECONNECT_SECONDS = 10.0
-
 
 FeedUpdate = Callable[[Bot, Update], Awaitable[Any]]
 
@@ -387,18 +380,16 @@ async def serve_webhook(
     handler = _WebhookHandler(bot, inbox, settings.secret.get_secret_value(), feed)
     app = web.Application(client_max_size=_MAX_BODY_BYTES)
     app.router.add_post(urlsplit(settings.url).path or "/", handler.on_update)
-    try:
-        async with AsyncExitStack() as opened:
-            try:
-                await opened.enter_async_context(serve_http(app, host, settings.port, close_s=_CLOSE_SECONDS))
-            except OSError as exc:
-                raise SettingsWrong(
-                    f"The port {settings.port} on {host} cannot be opened ({exc.strerror}): "
-                    "choose another one with WEBHOOK__PORT, and tell the proxy."
-                ) from exc
-            yield
-    finally:
-        await handler.idle(_CLOSE_SECONDS)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(handler.idle, _CLOSE_SECONDS)
+        try:
+            await opened.enter_async_context(serve_http(app, host, settings.port, close_s=_CLOSE_SECONDS))
+        except OSError as exc:
+            raise SettingsWrong(
+                f"The port {settings.port} on {host} cannot be opened ({exc.strerror}): "
+                "choose another one with WEBHOOK__PORT, and tell the proxy."
+            ) from exc
+        yield
 
 
 async def keep_webhook_set(bot: Bot, settings: WebhookSettings, allowed: list[str], heard: Callable[[], None]) -> None:

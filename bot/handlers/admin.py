@@ -20,7 +20,6 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Pre, Text, as_list
 
 from bot import access, data_folder
-from bot.access import Refusal
 from bot.admin_notifications import get_user_translator, send_notice
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
@@ -31,9 +30,8 @@ from bot.settings import parse_person_id
 from bot.telegram.recheck import ShownContent, View
 from bot.views import keyboards
 from bot.views.answer import format_channel_title
-from bot.views.channel_card import make_row
 from bot.views.format import neutralize_links
-from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
+from bot.views.keyboards import Press, build_keyboard, edit_message, make_row, on_press, redraw_message
 from bot.views.text import join_lines, shorten
 from rag_core.engine import switch_model
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused
@@ -41,21 +39,9 @@ from rag_core.models import active_models
 from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models, is_model_present
 from rag_core.models.download import pull_model
 from rag_core.processes import format_install_command
-from rag_core.storage import (
-    Archive,
-    channel_history,
-    channels,
-    index_state,
-    media,
-    posts,
-    questions,
-    raw_updates,
-    readers,
-)
+from rag_core.storage import Archive, channel_history, channels, media, posts, questions, raw_updates, readers
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
-from rag_core.storage.index_state import ProgressMessage, Rebuild
-from rag_core.storage.readers import load_choices
+from rag_core.storage.index_state import ProgressMessage, Rebuild, count_unembedded_changes
 from rag_core.text.tokens import tokenize
 
 router = Router()
@@ -78,7 +64,7 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
     if rag.dense:
         try:
             await rag.dense.vectors.count()
-            if waiting := await index_state.count_unembedded_changes(archive, rag.dense.vectors.about.identity):
+            if waiting := await count_unembedded_changes(archive, rag.dense.vectors.about.identity):
                 contents.append(words("stats-vectors", waiting=waiting))
         except IndexUnavailable as exc:
             contents.append(words("stats-vectors-fail", reason=words.error(exc)))
@@ -146,15 +132,13 @@ async def _on_media(message: Message, context: AppContext, words: Translator) ->
     await message.answer(**(await _render_media(context, words)).as_kwargs())
 
 
-@router.callback_query(keyboards.on_press("media-pause", "media-resume", "media-retry"), flags=ADMINS_ONLY)
-async def _press_media(
-    pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("media-pause", "media-resume", "media-retry"), flags=ADMINS_ONLY)
+async def _press_media(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     if callback_data.to == "media-retry":
         await media.retry_failed_files(context.archive)
     else:
         await media.set_media_paused(context.archive, callback_data.to == "media-pause")
-    await keyboards.redraw_message(pressed, await _render_media(context, words))
+    await redraw_message(pressed, await _render_media(context, words))
 
 
 async def _render_media(context: AppContext, words: Translator) -> View:
@@ -166,18 +150,10 @@ async def _render_media(context: AppContext, words: Translator) -> View:
     if any(one.failed for one in status.values()):
         rows.append(make_row(words("media-retry"), "media-retry"))
     lines = await describe_media(status, archive, context.settings, words)
-    return View(as_list(Bold(words("media-title")), *lines), buttons=keyboards.build_keyboard(*rows))
+    return View(as_list(Bold(words("media-title")), *lines), buttons=build_keyboard(*rows))
 
 
 _NO_MODEL = "none"  # to work without a writer
-_USE_LABELS = {
-    "writer": "model-writer",
-    "embedder": "model-embedder",
-    "reranker": "model-reranker",
-    "speech": "model-speech",
-}
-
-
 (_WRITER_TO_PULL,) = find_models(ModelTier.OFFLINE_WRITER)
 _UPDATE_INTERVAL_SECONDS = 3.0  # between edits of a message; Telegram allows twenty a minute in a chat
 
@@ -187,30 +163,26 @@ async def _on_models(message: Message, context: AppContext, words: Translator) -
     await message.answer(**(await _render_models(context, words)).as_kwargs())
 
 
-@router.callback_query(keyboards.on_press("model"), flags=ADMINS_ONLY)
-async def _press_model(
-    pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("model"), flags=ADMINS_ONLY)
+async def _press_model(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     offered = {f"model {name}": (name, use) for name, use in await _list_offered_models(context)}
     found = keyboards.find_by_token(callback_data.token, offered, context.archive.identity)
     if found is None:
         raise access.Refusal(words("models-gone"))
     name, use = found
-    values = {"name": words("models-nobody") if name == _NO_MODEL else name, "use": words(_USE_LABELS[use])}
+    values = {"name": words("models-nobody") if name == _NO_MODEL else name, "use": words("model-use", use=use)}
     await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
-    await keyboards.edit_message(pressed, Text(words("models-loading", name=values["name"])))
+    await edit_message(pressed, Text(words("models-loading", name=values["name"])))
     try:
         done = await asyncio.shield(switch_model(context.rag, name, use))
         result = words("models-now" if done.now else "models-beside" if done.beside else "models-next", **values)
     except ModelUnavailable as exc:
         result = words("models-refused", reason=words.error(exc))
-    await keyboards.edit_message(pressed, await _render_models(context, words, result))
+    await edit_message(pressed, await _render_models(context, words, result))
 
 
-@router.callback_query(keyboards.on_press("model-pull"), flags=ADMINS_ONLY)
-async def _press_pull(
-    pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("model-pull"), flags=ADMINS_ONLY)
+async def _press_pull(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     settings, name, percent = context.rag.settings, _WRITER_TO_PULL.name, 0
     if callback_data.token != keyboards.make_callback_token(f"model pull {name}", context.archive.identity):
         raise access.Refusal(words("models-gone"))
@@ -222,22 +194,20 @@ async def _press_pull(
         nonlocal percent
         percent = 100 * done // max(total, 1)
 
-    pull = pull_model(
-        _WRITER_TO_PULL, active_models.get_models_folder(settings), hub=settings.models.hub, progress=count_percent
-    )
-    pulling = asyncio.create_task(pull)
+    folder, hub = active_models.get_models_folder(settings), settings.models.hub
+    pulling = asyncio.create_task(pull_model(_WRITER_TO_PULL, folder, hub=hub, progress=count_percent))
     try:
         while not pulling.done():
-            await keyboards.edit_message(pressed, Text(words("models-pulling", name=name, percent=percent)))
+            await edit_message(pressed, Text(words("models-pulling", name=name, percent=percent)))
             await asyncio.wait([pulling], timeout=_UPDATE_INTERVAL_SECONDS)
         await pulling
         await asyncio.shield(switch_model(context.rag, name, ModelRole.WRITER))
-        result = words("models-now", use=words(_USE_LABELS["writer"]), name=name)
+        result = words("models-now", use=words("model-use", use="writer"), name=name)
     except ModelUnavailable as exc:
         result = words("models-refused", reason=words.error(exc))
     finally:
         pulling.cancel()
-    await keyboards.edit_message(pressed, await _render_models(context, words, result))
+    await edit_message(pressed, await _render_models(context, words, result))
 
 
 async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
@@ -250,8 +220,8 @@ async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
 async def _render_models(context: AppContext, words: Translator, result: str = "") -> View:
     offered, key = await _list_offered_models(context), context.archive.identity
     live = await active_models.find_live_model(context.archive)
-    used = active_models.list_models_in_use(context.rag.settings, await load_choices(context.archive), live)
-    lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
+    used = active_models.list_models_in_use(context.rag.settings, await readers.load_choices(context.archive), live)
+    lines = [f"{words('model-use', use=use)}: {name}" for use, name in used.items()]
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
     if one := await active_models.find_embedder_progress(context.rag.settings, context.archive):
         told = words("models-embedding", name=one.name, live=one.live, done=one.done, total=one.total)
@@ -260,7 +230,7 @@ async def _render_models(context: AppContext, words: Translator, result: str = "
     for name, use in offered:
         tick = "✓ " if used.get(use, _NO_MODEL) == name else ""
         said = words("models-nobody") if name == _NO_MODEL else name
-        label = f"{tick}{words(_USE_LABELS[use])}: {said}"
+        label = f"{tick}{words('model-use', use=use)}: {said}"
         rows.append(make_row(label, "model", keyboards.make_callback_token(f"model {name}", key)))
     settings, pull = context.rag.settings, _WRITER_TO_PULL
     chosen_here = active_models.get_model_setting(settings, "writer") == "auto" and not settings.llm.url
@@ -268,31 +238,29 @@ async def _render_models(context: AppContext, words: Translator, result: str = "
         label = words("models-pull", name=pull.name, gigabytes=f"{pull.bytes / 1e9:.1f}")
         rows.append(make_row(label, "model-pull", keyboards.make_callback_token(f"model pull {pull.name}", key)))
     hint = words("models-press") if offered else words("models-none", pull="citegram models pull offline")
-    return View(Text("\n\n".join(filter(None, (result, text, hint)))), buttons=keyboards.build_keyboard(*rows))
+    return View(Text("\n\n".join(filter(None, (result, text, hint)))), buttons=build_keyboard(*rows))
 
 
 def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup | None:
     """Keyboard that cancels this rebuild, and no later one."""
-    return keyboards.build_keyboard(make_row(words("button-stop-work"), "reindex-stop", number=rebuild))
+    return build_keyboard(make_row(words("button-stop-work"), "reindex-stop", number=rebuild))
 
 
 @router.message(ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_reindex(message: Message, words: Translator) -> None:
     yes, no = make_row(words("button-rebuild"), "reindex"), make_row(words("button-cancel"), "reindex-no")
-    await message.answer(words("reindex-ask"), reply_markup=keyboards.build_keyboard(yes, no))
+    await message.answer(words("reindex-ask"), reply_markup=build_keyboard(yes, no))
 
 
-@router.callback_query(keyboards.on_press("reindex", "reindex-no", "reindex-stop"), flags=ADMINS_ONLY)
-async def _press_reindex(
-    pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("reindex", "reindex-no", "reindex-stop"), flags=ADMINS_ONLY)
+async def _press_reindex(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     """Start a rebuild, which `report_rebuilds` shows in the message, or stop one."""
     shown, rebuilds = pressed.message, context.reindexing
     if callback_data.to == "reindex-stop":
         stopped = await rebuilds.cancel(callback_data.number)
         await pressed.answer(None if stopped else words("reindex-over"))
     elif callback_data.to == "reindex-no":
-        await keyboards.redraw_message(pressed, Text(words("reindex-nothing")))
+        await redraw_message(pressed, Text(words("reindex-nothing")))
     else:
         tell = ProgressMessage(shown.chat.id, shown.message_id, words.lang) if shown else None
         try:
@@ -300,7 +268,7 @@ async def _press_reindex(
             await pressed.answer()
         except RebuildRefused:
             stop = _build_stop_keyboard(rebuilds.current.id if rebuilds.current else 0, words)
-            await keyboards.redraw_message(pressed, View(Text(words("reindex-busy")), buttons=stop))
+            await redraw_message(pressed, View(Text(words("reindex-busy")), buttons=stop))
 
 
 async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
@@ -365,7 +333,7 @@ async def _on_synonyms(message: Message, given: str, context: AppContext, words:
     known = await access.get_readable_channels(context.admins, reader)
     how = words.rich("synonyms-how", example=Code(f"/synonyms {words('synonyms-example')}"))
     if not given:
-        stored = await list_synonyms(context.archive, known)
+        stored = await channels.list_synonyms(context.archive, known)
         lines = []
         for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
             holding = [known[row.chat_id] for row in rows]
@@ -382,20 +350,16 @@ async def _on_synonyms(message: Message, given: str, context: AppContext, words:
         elif len(pair) != 2 or pair[0] == pair[1] or not all(tokenize(one) and len(one) <= _MAX_WORD for one in pair):
             text = how
         else:
-            word, meaning = pair
-            changed = False
-            for chat_id in chosen:
-                if removes:
-                    for sides in ((word, meaning), (meaning, word)):
-                        changed |= await remove_synonym(context.archive, Synonym(chat_id, *sides))
-                else:
-                    changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader.user_id)
-            if changed:
+            if removes:
+                pairs = [channels.Synonym(chat_id, *sides) for chat_id in chosen for sides in (pair, pair[::-1])]
+                changed = [await channels.remove_synonym(context.archive, one) for one in pairs]
+            else:
+                pairs = [channels.Synonym(chat_id, *pair) for chat_id in chosen]
+                changed = [await channels.add_synonym(context.archive, one, reader.user_id) for one in pairs]
+            if any(changed):
                 context.rag.caches.forget()
-
             done = ("synonyms-removed", "synonyms-unknown") if removes else ("synonyms-added", "synonyms-known")
-            sentence = done[0] if changed else done[1]
-            text = words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
+            text = words.rich(done[0] if any(changed) else done[1], pair=neutralize_links(" = ".join(pair)))
     await View(text, ShownContent(counted=frozenset(known))).send(message.answer, reader, context.admins)
 
 
@@ -410,21 +374,17 @@ async def _on_token(message: Message, given: str, bot: Bot, context: AppContext,
     who = parse_person_id(last) if name else None
     name, who = (name, who) if who else (f"{name} {last}".strip(), maker)
     if not settings.listen:
-        raise Refusal(words("token-off"))
+        raise access.Refusal(words("token-off"))
     if not name:
         await message.answer(**(await _render_tokens(context, words)).as_kwargs())
         return
     if len(name) > _MAX_TOKEN_NAME_LENGTH:
-        raise Refusal(words("token-name", limit=_MAX_TOKEN_NAME_LENGTH))
+        raise access.Refusal(words("token-name", limit=_MAX_TOKEN_NAME_LENGTH))
     secret = await readers.create_token(context.archive, name, user_id=who, made_by=maker)
     if secret is None:
-        raise Refusal(words("token-full", count=readers.MAX_TOKENS))
+        raise access.Refusal(words("token-full", count=readers.MAX_TOKENS))
     log.info("admin %d made a token for a program that reads as %d", maker, who)
-    server = {
-        "type": "http",
-        "url": f"http://{settings.listen}/mcp",
-        "headers": {"Authorization": f"Bearer {secret}"},
-    }
+    server = {"type": "http", "url": f"http://{settings.listen}/mcp", "headers": {"Authorization": f"Bearer {secret}"}}
     entry = Pre(json.dumps({"mcpServers": {"citegram": server}}, indent=2), language="json")
     head, use = words("token-made", name=name), words.rich("token-use", who=Code(str(who)))
     await message.answer(**as_list(neutralize_links(head), entry, use, sep="\n\n").as_kwargs())
@@ -434,19 +394,12 @@ async def _on_token(message: Message, given: str, bot: Bot, context: AppContext,
 
 
 async def _render_tokens(context: AppContext, words: Translator) -> View:
-    zone, made = context.settings.bot.zone, await readers.list_tokens(context.archive)
-    lines = [
-        words.rich(
-            "token-line",
-            name=one.name,
-            who=Code(str(one.user_id)),
-            by=Code(str(one.made_by)),
-            date=words.date(one.made_at, zone),
-            used=words.date(one.used_at, zone) if one.used_at else "never",
-        )
-        for one in made
-    ]
-    rows = [[(words("token-revoke", name=one.name), Press(to="token-revoke", token=one.handle))] for one in made]
+    zone, lines, rows = context.settings.bot.zone, [], []
+    for one in await readers.list_tokens(context.archive):
+        who, by, made = Code(str(one.user_id)), Code(str(one.made_by)), words.date(one.made_at, zone)
+        used = words.date(one.used_at, zone) if one.used_at else "never"
+        lines.append(words.rich("token-line", name=one.name, who=who, by=by, date=made, used=used))
+        rows.append(make_row(words("token-revoke", name=one.name), "token-revoke", one.handle))
     how = words.rich("token-how", own=Code("/token Claude"), other=Code("/token Claude 123456789"))
     return View(as_list(how, *lines, sep="\n\n"), buttons=build_keyboard(*rows))
 
@@ -455,6 +408,5 @@ async def _render_tokens(context: AppContext, words: Translator) -> View:
 async def _press_revoke(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     revoked = await readers.revoke_token(context.archive, callback_data.token)
     log.info("admin %d revoked a token: %s", pressed.from_user.id, "done" if revoked else "it was gone")
-    await redraw_message(
-        pressed, await _render_tokens(context, words), words("token-revoked" if revoked else "token-gone")
-    )
+    done = words("token-revoked" if revoked else "token-gone")
+    await redraw_message(pressed, await _render_tokens(context, words), done)

@@ -35,7 +35,7 @@ from bot.telegram.session import respond
 from bot.views import channel_card, keyboards
 from bot.views.answer import format_channel_title, link_channel_title
 from bot.views.format import neutralize_links
-from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
+from bot.views.keyboards import Press, build_keyboard, make_row, on_press, redraw_message
 from ingest.history import estimate_minutes, estimate_size
 from ingest.inbox import process_pending_posts
 from ingest.message_kinds import MAX_TITLE_LENGTH
@@ -65,7 +65,9 @@ async def _press_card(
     """Show the card of a channel, after the change that a switch of it makes."""
     channel, archive, done = await channel_card.find_pressed_channel(callback_data, context, words), context.archive, ""
     title, chat_id = format_channel_title(channel, words, 60), channel.chat_id
-    match action := callback_data.to.removeprefix("channel-"):
+    action = callback_data.to.removeprefix("channel-")
+    on = action in ("guarded-in", "bindable", "resume")
+    match action:
         case "channel":
             await refresh_channel(bot, context, channel)
         case "public" | "members" | "admins":
@@ -73,22 +75,18 @@ async def _press_card(
             await channels.set_channel_visibility(archive, chat_id, visibility)
             if channel_card.awaits_approval(channel):
                 await channels.set_channel_state(archive, chat_id, "active")
-            done = words(
-                "channel-set", title=title, visibility=words("channel-visibility", visibility=visibility.value)
-            )
+            who = words("channel-visibility", visibility=visibility.value)
+            done = words("channel-set", title=title, visibility=who)
         case "guarded-in" | "guarded-out":
-            on = action == "guarded-in"
             await channels.allow_guarded_posts(archive, chat_id, on)
             context.indexing.wake()
             done = words("channel-set-guarded", title=title, shown="yes" if on else "no")
         case "bindable" | "unbindable":
-            on = action == "bindable"
             await readers.set_channel_bindable(archive, chat_id, on)
             done = words("channel-set-bindable", title=title, may="yes" if on else "no")
         case _ if channel_card.awaits_approval(channel):  # an outdated button: resuming would be an approval
             done = words("channel-not-approved", title=title)
         case _:
-            on = action == "resume"
             await channels.set_channel_state(archive, chat_id, "active" if on else "paused")
             done = words("channel-resumed" if on else "channel-paused", title=title)
     # again, as it was changed, or removed by another admin meanwhile
@@ -112,14 +110,10 @@ async def _render_channel_list(context: AppContext, number: int, words: Translat
     shown, number, last = keyboards.cut_page(listed, number, keyboards.CHANNELS_PER_PAGE)
     views = await channel_card.load_channel_views(context, shown)
     lines = [channel_card.render_channel_line(view, context, words) for view in views]
-    rows = [
-        channel_card.make_row(
-            format_channel_title(one, words, _MAX_LABEL_LENGTH),
-            "channel",
-            channel_card.make_channel_token(context.archive, one.chat_id),
-        )
-        for one in shown
-    ]
+    rows = []
+    for one in shown:
+        token = channel_card.make_channel_token(context.archive, one.chat_id)
+        rows.append(make_row(format_channel_title(one, words, _MAX_LABEL_LENGTH), "channel", token))
     turns = keyboards.build_page_row(number, last, lambda n: Press(to="channels", number=n), words)
     text = as_list(Bold(words("channel-count", count=len(listed))), *lines, words("channels-choose"), sep="\n\n")
     return View(text, buttons=build_keyboard(*rows, turns))
@@ -156,15 +150,13 @@ async def _press_remove(pressed: CallbackQuery, callback_data: Press, context: A
     channel = await channel_card.find_pressed_channel(callback_data, context, words)
     count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
-    yes = channel_card.make_row(words("button-remove-yes"), "channel-remove-yes", token, int(time.time()))
-    buttons = build_keyboard(yes, channel_card.make_row(words("button-back"), "channel", token))
+    yes = make_row(words("button-remove-yes"), "channel-remove-yes", token, int(time.time()))
+    buttons = build_keyboard(yes, make_row(words("button-back"), "channel", token))
     await redraw_message(pressed, View(asked, buttons=buttons))
 
 
 @router.callback_query(on_press("channel-remove-yes"), flags=ADMINS_ONLY)
-async def _press_confirm_remove(
-    pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator
-) -> None:
+async def _confirm_remove(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     channel = await channel_card.find_pressed_channel(callback_data, context, words)
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
         raise access.Refusal(words("channel-remove-late"))
@@ -174,13 +166,12 @@ async def _press_confirm_remove(
     count = await channels.remove_channel(context.archive, channel.chat_id)
     context.indexing.wake()
     log.info("admin %d removed channel %d with %d posts", pressed.from_user.id, channel.chat_id, count)
-    blocks = [words.rich("channel-removed", title=link_channel_title(channel, words), count=count)]
-    rows = []
+    text, rows = words.rich("channel-removed", title=link_channel_title(channel, words), count=count), []
     if channel.inside:
-        blocks.append(Text(words("channel-removed-inside")))
-        rows.append(channel_card.make_row(words("button-leave"), "channel-leave", callback_data.token, channel.chat_id))
-    rows.append(channel_card.make_row(words("button-back"), "channels"))
-    await keyboards.edit_message(pressed, View(as_list(*blocks, sep="\n\n"), buttons=build_keyboard(*rows)))
+        text = as_list(text, words("channel-removed-inside"), sep="\n\n")
+        rows.append(make_row(words("button-leave"), "channel-leave", callback_data.token, channel.chat_id))
+    buttons = build_keyboard(*rows, make_row(words("button-back"), "channels"))
+    await keyboards.edit_message(pressed, View(text, buttons=buttons))
 
 
 @router.callback_query(on_press("channel-leave"), flags=ADMINS_ONLY)
@@ -202,7 +193,7 @@ async def _press_leave(
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")
     text = before if before.endswith(left) else f"{before}\n\n{left}".strip()
-    back = build_keyboard(channel_card.make_row(words("button-back"), "channels"))
+    back = build_keyboard(make_row(words("button-back"), "channels"))
     await redraw_message(pressed, View(Text(text), buttons=back), left)
 
 
@@ -314,8 +305,7 @@ async def _render_progress(context: AppContext, channel: Channel, words: Transla
 async def _build_buttons(
     context: AppContext, channel: Channel, words: Translator, state: str
 ) -> InlineKeyboardMarkup | None:
-    token = channel_card.make_channel_token(context.archive, channel.chat_id)
-    row = partial(channel_card.make_row, token=token)
+    row = partial(make_row, token=channel_card.make_channel_token(context.archive, channel.chat_id))
     counts = (await channel_history.count_history(context.archive, datetime.now(UTC))).get(channel.chat_id)
     begun, rows = state in ("running", "paused", "failed"), []
     if state == "running":

@@ -23,9 +23,9 @@ from bot.telegram.recheck import View
 from bot.telegram.session import publish_group_menu, respond
 from bot.views import keyboards
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
-from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token, make_row
+from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token
 from bot.views.format import style_text
-from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
+from bot.views.keyboards import Press, build_keyboard, make_row, on_press, redraw_message
 from bot.views.text import cut_lines
 from rag_core.answer import RECIPES, load_recipe_switches, set_recipe_enabled
 from rag_core.llm.rates import REVIEW, fits_budgets
@@ -36,8 +36,6 @@ router = Router()
 
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10
-
-
 _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 
@@ -128,14 +126,11 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
     )
     text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
     following = (_LANGUAGE_CHOICES.index(rules.lang) + 1) % len(_LANGUAGE_CHOICES)
-    cited = "button-anyhow" if rules.cited_only else "button-cited"
-    asking = "button-everybody-asks" if rules.admins_ask else "button-admins-ask"
-    shown = "button-answer-all" if rules.asker_only else "button-answer-asker"
     buttons = (
         (words("button-group-channels"), "group-channels", 0),
-        (words(cited), "group-cited", not rules.cited_only),
-        (words(asking), "group-admins", not rules.admins_ask),
-        (words(shown), "group-alone", not rules.asker_only),
+        (words("button-cited", on="yes" if rules.cited_only else "no"), "group-cited", not rules.cited_only),
+        (words("button-admins-ask", on="yes" if rules.admins_ask else "no"), "group-admins", not rules.admins_ask),
+        (words("button-answer-asker", on="yes" if rules.asker_only else "no"), "group-alone", not rules.asker_only),
         (words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"), "group-lang", following),
         (words("button-zone"), "zone", 0),
     )
@@ -208,11 +203,10 @@ async def _on_bind(message: Message, command: CommandObject, context: AppContext
     if not asked:
         bound = await readers.list_bound_channels(archive, group)
         listed = [one for chat_id, one in known.items() if chat_id in bound]
-        text = words.rich("bind-how", example=Code("/bind @channel"))
+        how = words.rich("bind-how", example=Code("/bind @channel"))
+        text = as_list(words("bind-none"), how)
         if listed:
-            text = as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", text)
-        else:
-            text = as_list(words("bind-none"), text)
+            text = as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
     elif channel is None:
         text = words.rich("bind-unknown", name=format_one_line(asked))
     elif command.command.lower() == "unbind":
@@ -285,8 +279,7 @@ def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[list[str],
     offered, slow, writer = list(_READER_MODES.values()), list[str](), context.rag.writer
     if admin and writer:
         for name in [*(name for name in RECIPES if name not in (DIRECT_RECIPE, AGENT_RECIPE)), REVIEW]:
-            quick = fits_budgets(name, writer.rates, context.rag.budgets)
-            (offered if quick else slow).append(name)
+            (offered if fits_budgets(name, writer.rates, context.rag.budgets) else slow).append(name)
     return offered, slow
 
 
@@ -313,15 +306,11 @@ async def _render_mode(context: AppContext, message: Message, words: Translator,
     lines.append(words("mode-form", rich="yes" if rich else "no"))
     if slow:
         lines.append(words("mode-too-slow", names=", ".join(words("mode-name", recipe=name) for name in slow)))
-    rows: list[list[keyboards.LabelledPress]] = []
-    for name in [*usable, *sorted(pinned - set(usable))]:
-        label = ("✓ " if name in pinned else "") + words("mode-name", recipe=name)
-        rows.append(make_row(label, "mode", name))
+    names = [*usable, *sorted(pinned - set(usable))]
+    rows = [make_row(("✓ " if one in pinned else "") + words("mode-name", recipe=one), "mode", one) for one in names]
     rows.append(make_row(words("button-form", rich="yes" if rich else "no"), "mode-form", number=int(not rich)))
     if admin and message.chat.type == "private":
-        for name in offered:
-            if name in state:
-                on = state[name]
-                label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
-                rows.append(make_row(label, "mode-off" if on else "mode-on", name))
+        for name in filter(state.__contains__, offered):
+            label = words("mode-switch-off" if state[name] else "mode-switch-on", mode=words("mode-name", recipe=name))
+            rows.append(make_row(label, "mode-off" if state[name] else "mode-on", name))
     return View(Text("\n".join(lines)), buttons=build_keyboard(*rows))

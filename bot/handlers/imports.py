@@ -30,9 +30,9 @@ from bot.middlewares import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.settings import Settings
 from bot.telegram.files import TELEGRAM_ERRORS, FileNotFetched, download_file
 from bot.views.answer import format_one_line, link_channel_title
-from bot.views.channel_card import build_approval_keyboard, make_row
+from bot.views.channel_card import build_approval_keyboard
 from bot.views.format import split_pages
-from bot.views.keyboards import Press, build_keyboard, on_press
+from bot.views.keyboards import Press, build_keyboard, make_row, on_press
 from bot.views.text import cut_lines, strip_control_characters
 from ingest.exports import DocumentRefused, run_import
 from rag_core.errors import RagError
@@ -144,14 +144,13 @@ class ImportRunner:
         except DocumentRefused as exc:
             values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
             said = Text(words(exc.sentence, **values | {"file": order.file}))
-        except RagError as exc:
-            said = Text(errors.format_error(exc, words, admin=True))
         except OSError as exc:
             log.error("an import failed: %s", exc.strerror)
             said = Text(words("import-disk"))
         except Exception as exc:
-            log.error("an import failed", exc_info=exc)
-            said = Text(words("trouble-general"))
+            if not isinstance(exc, RagError):
+                log.error("an import failed", exc_info=exc)
+            said = Text(errors.format_error(exc, words, admin=True))
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         await _edit_progress(shown, said, patient=not interrupted)
         # offer to open channels that are new here, which only admins can read so far
@@ -265,8 +264,6 @@ async def _on_import(
 
 
 @router.callback_query(on_press("import-stop"), flags=ADMINS_ONLY)
-async def _on_stop_button(
-    pressed: CallbackQuery, callback_data: Press, imports: ImportRunner, words: Translator
-) -> None:
+async def _press_stop(pressed: CallbackQuery, callback_data: Press, imports: ImportRunner, words: Translator) -> None:
     stopped = imports.cancel(callback_data.token)
     await pressed.answer(words("import-stopping" if stopped else "import-over"))

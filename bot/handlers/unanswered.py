@@ -9,8 +9,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 
 from aiogram import F, Router
 from aiogram.types import CallbackQuery, Message
@@ -22,9 +20,10 @@ from bot.i18n import Translator
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.stored_answer import parse_stored_answer
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.views import keyboards
 from bot.views.answer import format_channel_title, format_reference
 from bot.views.format import neutralize_links
-from bot.views.keyboards import Press, build_keyboard, get_action, list_buttons, on_press, redraw_message, split_rows
+from bot.views.keyboards import Press, build_keyboard, make_row, on_press, redraw_message, split_rows
 from bot.views.text import RenderContext, join_lines
 from bot.worker.known_answers import extract_question_terms, hash_question
 from rag_core.conversation.followups import extract_content_words
@@ -96,24 +95,19 @@ async def _on_unanswered(message: Message, context: AppContext, words: Translato
     reader = access.get_reader(message)
     readable = frozenset(await access.get_readable_channels(context.admins, reader))
     topics = await asyncio.to_thread(_find_topics, others[:_MAX_TOPIC_TEXTS], readable, context.rag)
-    views = [
-        await _render_group(group, reader, context, words, f"{number}. " if len(shown) > 1 else "")
-        for number, group in enumerate(shown, 1)
-    ]
-    blocks = [Text(words("unanswered-title")), *(view.text for view in views)] if shown else []
+    blocks, buttons = [Text(words("unanswered-title"))] if shown else [], []
+    content = ShownContent(counted=readable)
+    for number, group in enumerate(shown, 1):
+        view = await _render_group(group, reader, context, words, f"{number}. " if len(shown) > 1 else "")
+        blocks.append(view.text)
+        content |= view.content
+        label = words("button-pin-number", number=number) if len(shown) > 1 else words("button-pin")
+        buttons.append((label, Press(to="pin-ask", token=hash_question(group.text, context.archive))))
     if more:
         told = [words("unanswered-more" if shown else "unanswered-count", count=more)]
         told += [words("unanswered-topics", topics=", ".join(topics))] if topics else []
         blocks.append(Text(" ".join([*told, words("unanswered-words")])))
     blocks = blocks or [Text(words("unanswered-none"))]
-    buttons = [
-        (
-            words("button-pin-number", number=number) if len(shown) > 1 else words("button-pin"),
-            Press(to="pin-ask", token=hash_question(group.text, context.archive)),
-        )
-        for number, group in enumerate(shown, 1)
-    ]
-    content = reduce(or_, (view.content for view in views), ShownContent(counted=readable))
     view = View(as_list(*blocks, sep="\n\n"), content, build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW)))
     await view.send(message.answer, reader, context.admins)
 
@@ -151,10 +145,7 @@ async def _press_pin(pressed: CallbackQuery, callback_data: Press, context: AppC
     if callback_data.to == "pin-ask":
         pinned = await channels.find_pinned_post(archive, asked, await channels.load_channels(archive))
         actions = ["off" if pinned else "nearest"] if pinned or group.nearest else []
-        rows = (
-            [(words("button-pin-answer", action=one), Press(to=f"pin-{one}", token=asked))]
-            for one in (*actions, "keep")
-        )
+        rows = [make_row(words("button-pin-answer", action=one), f"pin-{one}", asked) for one in (*actions, "keep")]
         view = await _render_group(group, reader, context, words)
         text = as_list(view.text, words("pin-which"), sep="\n\n")
         await replace(view, text=text, buttons=build_keyboard(*rows)).send(message.answer, reader, context.admins)
@@ -182,8 +173,8 @@ async def _pin(asked: str, key: PostKey, reader: access.Reader, context: AppCont
 
 def _find_pin_question(message: Message) -> dict[str, str] | bool:
     """Filter: a reply to the bot's question which post to pin; `asked` for the handler."""
-    buttons = list_buttons(message.reply_to_message.reply_markup) if message.reply_to_message else []
-    data = next((one.callback_data for one in buttons if get_action(one) == "pin-keep"), None)
+    buttons = keyboards.list_buttons(message.reply_to_message.reply_markup) if message.reply_to_message else []
+    data = next((one.callback_data for one in buttons if keyboards.get_action(one) == "pin-keep"), None)
     return {"asked": Press.unpack(data).token} if data else False
 
 

@@ -648,10 +648,12 @@ search-changed = The posts have changed, so the pages may have moved.
 
 ## Models
 
-model-writer = Writes the answers
-model-embedder = Search by meaning
-model-reranker = Sorts the posts
-model-speech = Understands speech
+model-use = { $use ->
+    [writer] Writes the answers
+    [embedder] Search by meaning
+    [reranker] Sorts the posts
+   *[speech] Understands speech
+}
 models-used = In use:
 models-unused = No model is in use. I search by words and quote the posts.
 models-press = Tap a model to switch to it:
@@ -918,12 +920,18 @@ show-all-known = The group has my answer already: what only you may read stays w
 settings-kept = Saved.
 settings-channel-gone = This channel is not available here any more. Open the list again.
 button-group-channels = Channels
-button-cited = Answer only when sure
-button-anyhow = Answer even when not sure
-button-admins-ask = Let only admins ask
-button-everybody-asks = Let everyone ask
-button-answer-asker = Show answers only to who asked
-button-answer-all = Show answers to everyone
+button-cited = { $on ->
+    [yes] Answer even when not sure
+   *[no] Answer only when sure
+}
+button-admins-ask = { $on ->
+    [yes] Let everyone ask
+   *[no] Let only admins ask
+}
+button-answer-asker = { $on ->
+    [yes] Show answers to everyone
+   *[no] Show answers only to who asked
+}
 button-lang = { $lang ->
     [en] Language: English
     [ru] Language: Russian

@@ -691,10 +691,12 @@ search-changed = Посты изменились, страницы могли с
 
 ## Models
 
-model-writer = Пишет ответы
-model-embedder = Поиск по смыслу
-model-reranker = Отбор постов
-model-speech = Распознаёт речь
+model-use = { $use ->
+    [writer] Пишет ответы
+    [embedder] Поиск по смыслу
+    [reranker] Отбор постов
+   *[speech] Распознаёт речь
+}
 models-used = Сейчас работают:
 models-unused = Моделей нет: ищу по словам и отвечаю словами постов.
 models-press = Нажмите на модель, чтобы перейти на неё:
@@ -995,12 +997,18 @@ show-all-known = Мой ответ группе уже есть: то, что м
 settings-kept = Сохранено.
 settings-channel-gone = Этого канала здесь больше нет. Откройте список ещё раз.
 button-group-channels = Каналы
-button-cited = Отвечать, только если уверен
-button-anyhow = Отвечать, даже если не уверен
-button-admins-ask = Пусть спрашивают только администраторы
-button-everybody-asks = Пусть спрашивают все
-button-answer-asker = Показывать ответы только спросившему
-button-answer-all = Показывать ответы всем
+button-cited = { $on ->
+    [yes] Отвечать, даже если не уверен
+   *[no] Отвечать, только если уверен
+}
+button-admins-ask = { $on ->
+    [yes] Пусть спрашивают все
+   *[no] Пусть спрашивают только администраторы
+}
+button-answer-asker = { $on ->
+    [yes] Показывать ответы всем
+   *[no] Показывать ответы только спросившему
+}
 button-lang = { $lang ->
     [en] Язык: English
     [ru] Язык: русский

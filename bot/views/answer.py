@@ -9,21 +9,13 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from itertools import groupby
 
 from aiogram.types import MessageEntity
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.stored_answer import (
-    CitedPost,
-    StoredAnswer,
-    StoredSentence,
-    compare_with_posts,
-    is_text_version,
-    parse_stored_answer,
-)
+from bot.stored_answer import StoredAnswer, StoredSentence, compare_with_posts, is_text_version, parse_stored_answer
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views.format import QUOTE_TYPES, neutralize_links, style_text
 from bot.views.keyboards import Press, build_keyboard, build_page_row, cut_page
@@ -97,7 +89,7 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
     blocks = [style_text(Italic, words("answer-understood", question=understood))] if understood else []
     notes = format_shortfalls(answer.shortfalls, words)
     if answer.refused:
-        blocks += _render_refusal(answer, shown)
+        blocks.append(_render_refusal(answer, shown))
     else:
         if answer.certainty is Certainty.PROBABLE:
             date = words.date(answer.sentences[0].citations[0].date, shown.zone) if answer.aged else ""
@@ -133,8 +125,7 @@ def link_author(
     key: PostKey, channel: Channel | None, origin: Origin | None, words: Translator, topic: int | None = None
 ) -> Text:
     """Author of a post, as a link that opens it."""
-    link = format_channel_post_link(key, channel, topic)
-    return make_link(format_author(channel, origin, words, topic), link)
+    return make_link(format_author(channel, origin, words, topic), format_channel_post_link(key, channel, topic))
 
 
 def link_username(key: PostKey, channel: Channel | None, words: Translator) -> Text:
@@ -226,23 +217,21 @@ def _render_source(
     head = format_reference(key, cited[0].date, posts.get(key), answer.channels.get(key.chat_id), shown)
     head = add_media_places(head, [c.read for c in cited], shown)
     quotes = list(dict.fromkeys(c.quote for c in cited if c.quote))
-    words = quote_post(posts[key].text if key in posts else "\n\n".join(quotes), quotes)
-    note = partial(PostNote, link_number(number, key, answer.channels), words=words)
     copies = (key, *answer.copies.get(key, ()))
-    count = len({copy.chat_id for copy in copies} - {key.chat_id})
-    if not count:
-        return note(head)
-    others = Text(shown.words("source-copies", count=count))
-    if all(copy in posts for copy in copies):  # else some were just deleted, so the first is unknown
-        ordered = order_copies(posts[copy] for copy in copies)
-        later = ordered[0].key.chat_id == key.chat_id
-        first = next(post for post in ordered if post.key.chat_id != key.chat_id)
-        link, when = link_username(first.key, answer.channels.get(first.key.chat_id), shown.words), first.date
-        if not later:
-            others = shown.words.rich("source-copies-first", count=count, first=link, when=format_moment(when, shown))
-        elif count == 1:
-            others = shown.words.rich("source-copy", channel=link)
-    return note(Text(head, " · ", others))
+    if count := len({copy.chat_id for copy in copies} - {key.chat_id}):
+        others = Text(shown.words("source-copies", count=count))
+        if all(copy in posts for copy in copies):  # else some were just deleted, so the first is unknown
+            ordered = order_copies(posts[copy] for copy in copies)
+            first = next(post for post in ordered if post.key.chat_id != key.chat_id)
+            link = link_username(first.key, answer.channels.get(first.key.chat_id), shown.words)
+            if first is ordered[0]:
+                when = format_moment(first.date, shown)
+                others = shown.words.rich("source-copies-first", count=count, first=link, when=when)
+            elif count == 1:
+                others = shown.words.rich("source-copy", channel=link)
+        head = Text(head, " · ", others)
+    words = quote_post(posts[key].text if key in posts else "\n\n".join(quotes), quotes)
+    return PostNote(link_number(number, key, answer.channels), head, words)
 
 
 def add_media_places(head: Text, spans: Iterable[MediaSpan | None], shown: RenderContext) -> Text:
@@ -251,7 +240,7 @@ def add_media_places(head: Text, spans: Iterable[MediaSpan | None], shown: Rende
     return Text(head, " · ", ", ".join(places)) if places else head
 
 
-def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
+def _render_refusal(answer: Answer, shown: RenderContext) -> Text:
     # Where a part of the search failed, "it is not there" would be a claim that cannot be made.
     partly = {s.stage for s in answer.shortfalls} - WRITING_STAGES
     unsure = answer.nearest or answer.certainty is Certainty.PROBABLE
@@ -262,19 +251,17 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     if sentence == "refused" and answer.read_as:  # not what was typed
         read = ", ".join(join_lines(read) for _, read in answer.read_as)
         said = shown.words.rich("refused-sought", sought=neutralize_links(read))
-    blocks, nearest = [said], list[Text]()
+    nearest = list[Text]()
     for number, passage in enumerate(answer.nearest, 1):
-        channel = answer.channels.get(passage.key.chat_id)
-        head = format_reference(passage.key, passage.date, passage, channel, shown)
+        head = format_reference(passage.key, passage.date, passage, answer.channels.get(passage.key.chat_id), shown)
         span = passage.cite((0, _MAX_SNIPPET_LENGTH)).read
         line = Text(f"{number}. ", add_media_places(head, [span], shown))
         snippet = shorten_at_word(join_lines(label_poll(passage)), _MAX_SNIPPET_LENGTH)
         words = ["\n", neutralize_links(snippet)] if snippet else []
         nearest.append(Text(line, *words, *_list_addresses(passage.key, answer)))
-    if nearest:
-        quoted = BlockQuote(as_list(*nearest, sep="\n\n"))
-        blocks = [Text(said, " ", shown.words("nearest"), "\n", quoted)]
-    return blocks
+    if not nearest:
+        return said
+    return Text(said, " ", shown.words("nearest"), "\n", BlockQuote(as_list(*nearest, sep="\n\n")))
 
 
 def render_stored_sentences(
@@ -289,33 +276,18 @@ def render_stored_sentences(
 
     `texts` are the posts' texts as they were cited, `stored` the posts as they are now.
     """
-    cited = {one.key: (number, one) for number, one in enumerate(answer.cited, 1)}
-    used = sorted({place.key for sentence in sentences for place in sentence.citations}, key=lambda key: cited[key][0])
-    rendered, quotes = list[Text](), {key: list[str]() for key in used}
+    marks = {one.key: link_number(number, one.key, known) for number, one in enumerate(answer.cited, 1)}
+    rendered, notes = list[Text](), list[PostNote]()
     for sentence in sentences:
-        text = sentence.compose(texts)
-        for place in sentence.citations:
-            quotes[place.key].append(texts[place.key][place.start : place.end])
         own = dict.fromkeys(place.key for place in sentence.citations)
-        marks = [piece for key in own for piece in (" ", link_number(cited[key][0], key, known))]
-        rendered.append(Text(neutralize_links(strip_control_characters(text)), *marks))
-    notes = [
-        PostNote(
-            link_number(cited[key][0], key, known),
-            add_media_places(
-                format_reference(key, stored[key].date, stored[key], known.get(key.chat_id), shown),
-                [
-                    stored[key].find_media_span(place.start, place.end)
-                    for one in sentences
-                    for place in one.citations
-                    if place.key == key
-                ],
-                shown,
-            ),
-            quote_post(stored[key].text, quotes[key]),
-        )
-        for key in used
-    ]
+        numbers = [piece for key in own for piece in (" ", marks[key])]
+        rendered.append(Text(neutralize_links(strip_control_characters(sentence.compose(texts))), *numbers))
+    for key, mark in marks.items():
+        if places := [place for one in sentences for place in one.citations if place.key == key]:
+            post, quotes = stored[key], [texts[key][place.start : place.end] for place in places]
+            head = format_reference(key, post.date, post, known.get(key.chat_id), shown)
+            head = add_media_places(head, [post.find_media_span(place.start, place.end) for place in places], shown)
+            notes.append(PostNote(mark, head, quote_post(post.text, quotes)))
     return [*rendered, *([NoteList("", notes)] if notes else [])]
 
 
@@ -324,18 +296,13 @@ async def shorten_answer(
 ) -> View | None:
     """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
     answer = parse_stored_answer(asked.answer)
-    if not answer.sentences:
-        return None
-    first = answer.sentences[0]
-    keys = tuple(dict.fromkeys(place.key for place in first.citations))
-    if not keys or any(key.chat_id not in viewer.channels for key in keys):
-        return None
-    stored = await visible_posts.fetch_posts(archive, keys)
+    first = next(iter(answer.sentences), StoredSentence())
+    keys = dict.fromkeys(place.key for place in first.citations)
+    stored = await visible_posts.fetch_posts(archive, [key for key in keys if key.chat_id in viewer.channels])
     marks = {one.key: one.mark for one in answer.cited}
-    if any(key not in stored or not is_text_version(stored[key], marks[key]) for key in keys):
+    if not keys or any(key not in stored or not is_text_version(stored[key], marks[key]) for key in keys):
         return None
-    known = await channels.load_channels(archive)
-    texts = {key: post.text for key, post in stored.items()}
+    known, texts = await channels.load_channels(archive), {key: post.text for key, post in stored.items()}
     blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
     if answer.certainty is Certainty.PROBABLE:
         blocks.insert(0, Text(format_caveat(answer.confidence, shown.words)))
@@ -378,13 +345,13 @@ def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> Post
 
 
 def format_source(
-    number: int, cited: CitedPost, post: Post | None, channel: Channel | None, shown: RenderContext
+    number: int, date: datetime, post: Post | None, channel: Channel | None, shown: RenderContext
 ) -> Text:
     """Format the head of a source: its number, its author as a link to the post, and its date, or that it is gone."""
     if post:
         return Text(f"{number}. ", format_reference(post.key, post.date, post, channel, shown))
-    title, date = format_author(channel, None, shown.words), shown.words.date(cited.date, shown.zone)
-    return Text(f"{number}. ", shown.words("why-gone", title=title, date=date))
+    title = format_author(channel, None, shown.words)
+    return Text(f"{number}. ", shown.words("why-gone", title=title, date=shown.words.date(date, shown.zone)))
 
 
 # Invisible letters: Telegram treats a button with nothing but these as empty.
@@ -433,14 +400,14 @@ async def render_sources_page(
     blocks = [Text(Bold(words("sources", count=len(cited))), *pages)]
     for number, one in here:
         post = stored.get(one.key)
-        block = format_source(number, one, post, known.get(one.key.chat_id), shown)
+        block = format_source(number, one.date, post, known.get(one.key.chat_id), shown)
         if post and not is_text_version(post, one.mark):
             block = as_list(block, words("sources-changed"))
         elif post:
             places = sorted(place for place in answer.quotes if place.key == post.key)
             block = add_media_places(block, [post.find_media_span(place.start, place.end) for place in places], shown)
-            shown_words = (strip_control_characters(post.text[place.start : place.end]) for place in places)
-            quotes = [*filter(None, shown_words)]
+            quoted = (strip_control_characters(post.text[place.start : place.end]) for place in places)
+            quotes = [*filter(None, quoted)]
             longest = _MAX_ONLY_QUOTE_LENGTH if len(quotes) == 1 else _MAX_QUOTE_LENGTH
             if listed := [shorten(text, longest) for text in quotes[:_MAX_QUOTES]]:
                 block = as_list(block, ExpandableBlockQuote(neutralize_links("\n\n".join(listed))))

@@ -16,7 +16,7 @@ from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.telegram.recheck import View
 from bot.views.answer import format_channel_title, link_channel_title, make_link
-from bot.views.keyboards import LabelledPress, Press, build_keyboard, find_by_token, make_callback_token
+from bot.views.keyboards import LabelledPress, Press, build_keyboard, find_by_token, make_callback_token, make_row
 from bot.views.text import cut_lines
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
@@ -27,17 +27,11 @@ _MAX_LISTED_TITLES = 10  # more are too much to read
 
 def list_channel_titles(readable: Iterable[Channel], words: Translator) -> Text:
     """List channel titles, one per line, public ones as links; a long list ends in "and N more"."""
-    listed = sorted(readable, key=lambda channel: channel.title.casefold())
-    lines = []
-    for channel in listed:
-        address = f"https://t.me/{channel.username}" if channel.username else ""
-        lines.append(Text("• ", make_link(format_channel_title(channel, words), address)))
+    lines = [
+        Text("• ", make_link(format_channel_title(one, words), f"https://t.me/{one.username}" if one.username else ""))
+        for one in sorted(readable, key=lambda channel: channel.title.casefold())
+    ]
     return as_list(*cut_lines(lines, _MAX_LISTED_TITLES, words))
-
-
-def make_row(label: str, to: str, token: str = "", number: int = 0) -> list[LabelledPress]:
-    """Make a row with one button."""
-    return [(label, Press(to=to, token=token, number=number))]
 
 
 def make_channel_token(archive: Archive, chat_id: int) -> str:
@@ -77,13 +71,12 @@ class ChannelView:
 
 async def load_channel_views(context: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
     """Load the views of channels, with what both legs have indexed."""
-    found = await channel_history.list_open_gaps(context.archive)
+    archive, gaps = context.archive, await channel_history.list_open_gaps(context.archive)
     watermark, store = context.rag.lexical.watermark, context.rag.dense.store if context.rag.dense else None
-    views = []
-    for channel in channels:
-        status = await fetch_channel_status(context.archive, channel.chat_id, watermark, store)
-        views.append(ChannelView(channel, status, found.get(channel.chat_id, ())))
-    return views
+    return [
+        ChannelView(one, await fetch_channel_status(archive, one.chat_id, watermark, store), gaps.get(one.chat_id, ()))
+        for one in channels
+    ]
 
 
 def render_channel_line(view: ChannelView, context: AppContext, words: Translator) -> Text:
@@ -128,8 +121,7 @@ def render_channel_card(view: ChannelView, context: AppContext, words: Translato
     }
     token = make_channel_token(context.archive, channel.chat_id)
     rows = [_make_channel_row(name, token, words) for name, shown in switches.items() if shown]
-    back = make_row(words("button-back"), "channels")
-    buttons = build_keyboard(_build_visibility_row(token, words), *rows, back)
+    buttons = build_keyboard(_build_visibility_row(token, words), *rows, make_row(words("button-back"), "channels"))
     return View(as_list(*blocks, sep="\n\n"), buttons=buttons)
 
 

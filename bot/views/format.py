@@ -10,6 +10,7 @@ https://core.telegram.org/bots/api#sendmessage
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
@@ -163,10 +164,8 @@ class _MessageSplitter:
 
     def cut(self, start: int, limit: int) -> int:
         """End of the message that begins at `start`."""
-        end = start
-        while end < len(self.text) and self.units[end + 1] - self.units[start] <= limit:
-            end += 1
         begun = self.units[start]
+        end = bisect_right(self.units, begun + limit) - 1
         inside = [e.offset for e in self.entities if begun < e.offset + e.length]
         inside = sorted([*inside, *(place for place in self.found if begun <= place)])
         if len(inside) > MAX_ENTITIES:

@@ -95,6 +95,11 @@ def build_keyboard(*rows: Sequence[LabelledPress]) -> types.InlineKeyboardMarkup
     return types.InlineKeyboardMarkup(inline_keyboard=built) if built else None
 
 
+def make_row(label: str, to: str, token: str = "", number: int = 0) -> list[LabelledPress]:
+    """Make a row with one button."""
+    return [(label, Press(to=to, token=token, number=number))]
+
+
 def build_row(row: Iterable[LabelledPress]) -> ButtonRow:
     """Build the buttons of a row."""
     return [
@@ -169,15 +174,12 @@ def build_details_keyboard(
     if quote:
         text, link = quote
         copied = f"{shorten_at_word(text, _MAX_COPIED - len(link) - 2)} {link}".strip()
-        outside.append(
-            types.InlineKeyboardButton(text=words("button-copy"), copy_text=types.CopyTextButton(text=copied))
-        )
+        to_copy = types.CopyTextButton(text=copied)
+        outside.append(types.InlineKeyboardButton(text=words("button-copy"), copy_text=to_copy))
     if quote and public:
+        shared = f"{SHARE_PREFIX}{asked.handle}"
         chats = types.SwitchInlineQueryChosenChat(
-            query=f"{SHARE_PREFIX}{asked.handle}",
-            allow_user_chats=True,
-            allow_group_chats=True,
-            allow_channel_chats=True,
+            query=shared, allow_user_chats=True, allow_group_chats=True, allow_channel_chats=True
         )
         outside.append(types.InlineKeyboardButton(text=words("button-share"), switch_inline_query_chosen_chat=chats))
     rows = [
@@ -200,17 +202,11 @@ def update_buttons(
 ) -> types.InlineKeyboardMarkup:
     """Update a keyboard: without the buttons that have done their work, and with the votes counted."""
     counts = {"good": votes.good, "bad": votes.bad} if votes else {}
+    texts = {action: f"{_VOTE_EMOJI[action]} {count or ''}".rstrip() for action, count in counts.items()}
     rows = []
     for row in shown.inline_keyboard if shown else ():
-        kept = [(one, action) for one in row if (action := get_action(one)) not in done]
-        rows.append(
-            [
-                one.model_copy(update={"text": f"{_VOTE_EMOJI[action]} {counts[action] or ''}".rstrip()})
-                if action in counts
-                else one
-                for one, action in kept
-            ]
-        )
+        kept = [one for one in row if get_action(one) not in done]
+        rows.append([one.model_copy(update={"text": texts.get(get_action(one), one.text)}) for one in kept])
     return types.InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 
@@ -19,7 +20,6 @@ from bot.i18n import get_translator
 from bot.stored_answer import CitedPost, hash_text_version, parse_stored_answer
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views import answer
-from bot.views.answer import format_reference, format_source
 from bot.views.format import LINK_REGEX, find_link_spans, neutralize_links, style_text
 from bot.views.keyboards import cut_page
 from bot.views.rich import CreditedQuotes, Heading
@@ -57,12 +57,14 @@ _AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w[.@][^\W\d_]|://|\d{7,}")
 
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
+_shorten_name = partial(answer.format_one_line, longest=_MAX_NAME_LENGTH)
+
 
 def render_search_page(listing: SearchListing, number: int, shown: RenderContext) -> Text:
     """Render a page of results, or the nearest that there is; where nothing was found, a sentence with advice."""
     words = shown.words
     if not listing.found:
-        names = [answer.format_one_line(piece, _MAX_NAME_LENGTH) for piece in listing.sought.filters]
+        names = [*map(_shorten_name, listing.sought.filters)]
         if listing.shortfalls:  # "there is none" would be a claim that cannot be made
             said = words("search-nothing-partly")
         elif names:
@@ -96,10 +98,8 @@ def _render_head(listing: SearchListing, number: int, last: int, shown: RenderCo
         what.append(words("search-since", date=since) if since else words("search-until", date=until))
     chosen = [channel for key, channel in sorted(listing.channels.items()) if key in (sought.plan.channels or ())]
     what += cut_lines([answer.format_channel_title(one, words, _MAX_NAME_LENGTH) for one in chosen], _MAX_NAMED, words)
-    what += [
-        words.rich("search-quoted", text=neutralize_links(answer.format_one_line(piece, _MAX_NAME_LENGTH)))
-        for piece in sought.beside[:_MAX_NAMED]
-    ]
+    beside = map(_shorten_name, sought.beside[:_MAX_NAMED])
+    what += [words.rich("search-quoted", text=neutralize_links(piece)) for piece in beside]
     exact, similar = listing.whole, len(listing.found) - listing.whole
     if not exact and all(short.stage == "unembedded" for short in listing.shortfalls):  # all words were looked for
         counts = [words("search-none-whole", count=similar)]
@@ -117,12 +117,9 @@ def _render_head(listing: SearchListing, number: int, last: int, shown: RenderCo
 def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: RenderContext) -> Text:
     post, words = found.post, shown.words
     channel = listing.channels.get(post.key.chat_id) or Channel(post.key.chat_id, "")
-    origin = (
-        replace(post.origin, name=answer.format_one_line(post.origin.name, _MAX_NAME_LENGTH)) if post.origin else None
-    )
-    author = format_author(
-        replace(channel, title=answer.format_channel_title(channel, words, _MAX_NAME_LENGTH)), origin, words, post.topic
-    )
+    origin = replace(post.origin, name=_shorten_name(post.origin.name)) if post.origin else None
+    named = replace(channel, title=answer.format_channel_title(channel, words, _MAX_NAME_LENGTH))
+    author = format_author(named, origin, words, post.topic)
     marks = [format_day_and_edit(post.date, post.edited, shown)]
     if others := {key.chat_id for key in found.copies} - {post.key.chat_id}:
         marks.append(words("source-copies", count=len(others)))
@@ -185,21 +182,19 @@ def _render_verdict(
     claim = join_lines(verdict.claim.text).translate(_INNER_QUOTE_MARKS)
     yield Text(number, words.rich("verify-claim", claim=neutralize_links(claim)))
     failed = {shortfall.stage for shortfall in found.shortfalls} - NON_SEARCH_STAGES
-    if verdict.superseded:
-        headline = words("verify-outdated", day=words.date(verdict.superseded.date, shown.zone))
-    elif verdict.label is Label.NOT_FOUND and failed:
-        headline = words("verify-partly")
-    else:
-        headline = words("verify-label", label="contested" if verdict.contested else verdict.label.value)
-    yield Text(Bold(headline))
     against, own = verdict.against, found.same.key if found.same else None
     for_it = [one for one in verdict.citations if one.post != own]  # the claims stand in that post word for word
     if verdict.superseded:
+        yield Text(Bold(words("verify-outdated", day=words.date(verdict.superseded.date, shown.zone))))
         yield Text(words("verify-superseded"))
         yield _render_quotes([verdict.superseded], found, posts, shown)
         against = tuple(c for c in against if c.post != verdict.superseded.post)
         if for_it:
             yield Text(words("verify-before"))
+    elif verdict.label is Label.NOT_FOUND and failed:
+        yield Text(Bold(words("verify-partly")))
+    else:
+        yield Text(Bold(words("verify-label", label="contested" if verdict.contested else verdict.label.value)))
     if for_it:
         yield _render_quotes(for_it, found, posts, shown)
         key = verdict.earliest
@@ -286,14 +281,14 @@ async def explain_answer(
     sources = []
     for number, one in cited:
         post = stored.get(one.key)
-        line = format_source(number, one, post, known.get(one.key.chat_id), shown)
+        line = answer.format_source(number, one.date, post, known.get(one.key.chat_id), shown)
         edits = await _list_edits(one, post, asked.answered_at, archive, shown) if post and post.edited else []
         sources.append(as_list(line, *edits))
     if sources:
         blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
         blocks += sources[1:]
     if unused := [stored[key] for key in others if key in stored]:  # for a refusal, all that were found
-        heads = [format_reference(p.key, p.date, p, known.get(p.key.chat_id), shown) for p in unused]
+        heads = [answer.format_reference(p.key, p.date, p, known.get(p.key.chat_id), shown) for p in unused]
         lines = cut_lines([Text("• ", head) for head in heads], _MAX_OTHERS, words)
         sentence = words("why-others") if kept.cited else words("why-refused", count=len(unused))
         blocks.append(Text(sentence, "\n", ExpandableBlockQuote(as_list(*lines))))
@@ -331,10 +326,7 @@ _SHOWN_RANKS = 10
 
 
 async def describe_plan(question: Question, rag: Engine) -> list[str]:
-    """Describe how a question is searched, a line each: its plan, and the best posts with their ranks in both legs.
-
-    Nothing is answered. Raises RagError.
-    """
+    """Describe a question's search: its plan, and the best posts with their ranks in both legs. Raises RagError."""
     run, known = Run(rag.budgets, "plan"), await channels.load_channels(rag.archive)
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
     readable = question.viewer.select_readable(known)

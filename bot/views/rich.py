@@ -162,9 +162,8 @@ class _BlockBuilder:
                 if node.folded:
                     self._put(types.InputRichBlockDetails(summary=node.title, blocks=notes), len(notes))
                 else:
-                    for block in [types.InputRichBlockSectionHeading(text=node.title, size=5)] * bool(
-                        node.title
-                    ) + notes:
+                    title = [types.InputRichBlockSectionHeading(text=node.title, size=5)] if node.title else []
+                    for block in (*title, *notes):
                         self._put(block)
             case DatedLine():
                 self.end_paragraph()

@@ -126,8 +126,6 @@ def format_missing_parts(missing: Iterable[str], words: Translator) -> str:
 
 
 _MAX_EXCERPT_LENGTH = 200
-
-
 _LIKELY = 0.65  # probability: of what is shown from here on four of five are right, below it three of five
 
 
@@ -207,19 +205,17 @@ def _format_verdict_lines(
     words, later = context.words, verdict["superseded"]
     for_it = [quote for quote in verdict["citations"] if quote["link"] != own]  # the claims stand there word for word
     yield words("verify-claim", claim=strip_control_characters(verdict["claim"]))
-    contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"] and not later
-    missed = missing and verdict["label"] == Label.NOT_FOUND.value
+    contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"]
     if later:
         yield words("verify-outdated", day=words.date(datetime.fromisoformat(later["date"]), context.zone))
-    elif missed:
-        yield words("verify-partly")
-    else:
-        yield words("verify-label", label="contested" if contested else verdict["label"])
-    if later:
         yield words("verify-superseded")
         yield from _format_quote_lines([later], context)
         if for_it:
             yield words("verify-before")
+    elif missing and verdict["label"] == Label.NOT_FOUND.value:
+        yield words("verify-partly")
+    else:
+        yield words("verify-label", label="contested" if contested else verdict["label"])
     yield from _format_quote_lines(for_it, context)
     first = verdict["earliest"]
     if first and [first["link"]] != [one["link"] for one in verdict["citations"]]:  # else the quote says it all

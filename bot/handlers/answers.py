@@ -7,10 +7,10 @@ while the process remembers it. /plan shows how a question is searched, and answ
 """
 
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from aiogram import Bot, F, Router
@@ -24,31 +24,12 @@ from bot.handlers.questions import create_question_link, queue_again, send_rephr
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, compare_with_posts, is_text_version, parse_stored_answer
 from bot.telegram.ephemeral import get_asker_address, identify_message, send_to_asker
-from bot.telegram.recheck import (
-    SendingRefused,
-    ShownContent,
-    View,
-    collect_content_of_posts,
-    recheck_before_sending,
-)
+from bot.telegram.recheck import SendingRefused, ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.telegram.session import SendWithoutRetry, respond
-from bot.views import keyboards
-from bot.views.answer import (
-    format_reference,
-    link_channel_title,
-    render_in_language,
-    render_sources_page,
-    shorten_answer,
-)
-from bot.views.format import neutralize_links, split_pages
+from bot.views import answer, keyboards
+from bot.views.format import neutralize_links
 from bot.views.results import describe_plan, explain_answer
-from bot.views.text import (
-    RenderContext,
-    format_stages,
-    join_lines,
-    shorten_at_word,
-    strip_control_characters,
-)
+from bot.views.text import RenderContext, format_stages, join_lines, shorten_at_word, strip_control_characters
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 from rag_core.errors import RagError
@@ -113,23 +94,18 @@ async def prepare_to_show(
 async def reply_in_pages(
     event: Message | CallbackQuery, view: View, reader: access.Reader, context: AppContext, lang: str
 ) -> None:
-    """Reply in as many messages as needed, each checked before it is sent; the buttons under the last.
-
-    In a group only who wrote or pressed sees them.
-    """
-    message, pages = event.message if isinstance(event, CallbackQuery) else event, split_pages(view.text)
+    """Reply in as many messages as needed, which in a group only who wrote or pressed sees."""
+    message = event.message if isinstance(event, CallbackQuery) else event
     assert isinstance(message, Message)
-    address = get_asker_address(event, lang, always=True)
-    with send_to_asker(address), recheck_before_sending(view.content, reader, context.admins):
-        for page in pages:
-            await respond(message, **page.as_kwargs(), reply_markup=view.buttons if page is pages[-1] else None)
+    with send_to_asker(get_asker_address(event, lang, always=True)):
+        await view.send(partial(respond, message), reader, context.admins)
 
 
 @router.message(middlewares.ChatCommand("sources"))
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
     reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
-    view = await render_sources_page(asked, viewer, context.archive, shown)
+    view = await answer.render_sources_page(asked, viewer, context.archive, shown)
     await reply_in_pages(message, view, reader, context, asked.lang)
 
 
@@ -163,7 +139,8 @@ async def _press_answer_button(
     try:
         notice = None
         if action == "deeper":
-            await queue_again(asked, keyboards.DEEP_MODE, event_update.update_id, context, words, pressed=True)
+            again = replace(asked, update_id=event_update.update_id, mode=keyboards.DEEP_MODE)
+            await queue_again(again, context, words, pressed=True)
             notice = words("deeper-begins", count=keyboards.DEEP_SENTENCES)[:200]
         elif action == "rephrase":
             with send_to_asker(get_asker_address(query, words.lang, always=True)):
@@ -191,67 +168,54 @@ async def share_with_group(asked: AnsweredQuestion, update_id: int, context: App
     if asked.mode == "fuller" and not cited <= readable.keys():
         raise access.Refusal(words("show-all-known"))
     again = replace(asked, update_id=update_id, mode="shared", asker_only=False)
-    async with context.worker.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=True):
-        await questions.queue_question(context.archive, again)
-    context.worker.wake()
+    await queue_again(again, context, words, pressed=True)
 
 
 async def _change_keyboard(
-    pressed: CallbackQuery,
-    message: Message,
-    asked: AnsweredQuestion,
-    action: str,
-    context: AppContext,
-    words: Translator,
+    query: CallbackQuery, message: Message, asked: AnsweredQuestion, action: str, context: AppContext, words: Translator
 ) -> str | None:
     """Show more or fewer buttons, or save a vote, of which a reader's last counts, and ask for a bad one's reason."""
     archive, notice, shown = context.archive, None, message.reply_markup
     given, own = parse_stored_answer(asked.answer), get_translator(asked.lang)
-    suggested = [
-        row for row in (shown.inline_keyboard if shown else ()) if keyboards.get_action(row[0]) == "suggestion"
-    ]
+    rows = shown.inline_keyboard if shown else ()
+    suggested = [row for row in rows if keyboards.get_action(row[0]) == "suggestion"]
     if action == "more":
-        await _show_details(message, asked, given, pressed.from_user.id, context, suggested)
+        await _show_details(message, asked, query.from_user.id, context, suggested)
         return None
     if action == "back":
         shown = keyboards.build_answer_keyboard(asked, given, own, *suggested)
     else:
         reason = action if action in VOTE_REASONS else None
-        new = await questions.save_vote(archive, asked.id, pressed.from_user.id, good=action == "good", reason=reason)
+        new = await questions.save_vote(archive, asked.id, query.from_user.id, good=action == "good", reason=reason)
         said = "vote-good" if action == "good" else "vote-reason" if reason else "vote-bad"
         notice = words(said if new else "vote-same")
     votes = await questions.count_votes(archive, question_id=asked.id)
     shown = keyboards.update_buttons(shown, VOTE_REASONS, votes)
-    if action == "bad" and not await _ask_for_reason(pressed, message, asked, words):
+    if action == "bad" and not await _ask_for_reason(query, message, asked, words):
         shown = keyboards.add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(message, shown)
     return notice
 
 
-async def _ask_for_reason(pressed: CallbackQuery, message: Message, asked: AnsweredQuestion, words: Translator) -> bool:
+async def _ask_for_reason(query: CallbackQuery, message: Message, asked: AnsweredQuestion, words: Translator) -> bool:
     """Ask a member of a group alone for the reason of a bad vote; False where that is asked below the answer."""
     if asked.private or asked.asker_only:
         return False
     reasons = keyboards.add_reason_buttons(InlineKeyboardMarkup(inline_keyboard=[]), asked.handle, words)
     call = SendWithoutRetry(chat_id=message.chat.id, text=words("vote-bad"), reply_markup=reasons)
-    with send_to_asker(get_asker_address(pressed, words.lang, always=True)), suppress(TelegramAPIError):
+    with send_to_asker(get_asker_address(query, words.lang, always=True)), suppress(TelegramAPIError):
         await call.as_(message.bot)
         return True
     return False
 
 
 async def _show_details(
-    message: Message,
-    asked: AnsweredQuestion,
-    given: StoredAnswer,
-    presser: int,
-    context: AppContext,
-    suggested: Sequence[keyboards.ButtonRow],
+    message: Message, asked: AnsweredQuestion, presser: int, context: AppContext, suggested: list[keyboards.ButtonRow]
 ) -> None:
     """Show the buttons behind "more"; those that carry words of a post only where it may be read and says so now."""
-    archive, own, place = context.archive, get_translator(asked.lang), next(iter(given.quotes), None)
-    reader = access.Reader(presser, asked.chat_id, asked.private, asked.asker_only)
-    now = await compare_with_posts(given, await access.build_viewer(context.admins, reader), archive)
+    given, archive, own = parse_stored_answer(asked.answer), context.archive, get_translator(asked.lang)
+    reader, viewer, _ = await prepare_to_show(asked, presser, context)
+    now, place = await compare_with_posts(given, viewer, archive), next(iter(given.quotes), None)
     if place and now.holds(place) and not now.stored[place.key].guarded:
         post, known, bot = now.stored[place.key], await channels.load_channels(archive), message.bot
         text = join_lines(now.texts[place.key][place.start : place.end])
@@ -279,9 +243,9 @@ async def _render_reply(
         case "why":
             view = await explain_answer(asked, viewer, context.archive, shown, context.rag)
         case "shorter":
-            view = await shorten_answer(asked, viewer, context.archive, shown)
+            view = await answer.shorten_answer(asked, viewer, context.archive, shown)
         case _:
-            view = await render_sources_page(asked, viewer, context.archive, shown, press.number)
+            view = await answer.render_sources_page(asked, viewer, context.archive, shown, press.number)
     if view is None:
         raise access.Refusal(words("answer-changed"))
     return view, reader
@@ -308,13 +272,12 @@ async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[s
     if remark is None:
         return False
     asked = await _find_meant_answer(message, bot, context.archive)
-    if remark is AnswerRemark.COMPLAINT:
-        return {"remark": remark, "asked": asked}
-    # a verdict can be neither deepened nor shortened, and one that found nothing has nothing to show
-    if asked is None or (
-        asked.kind != "ask" and (remark in _ASKER_ONLY_REMARKS or not parse_stored_answer(asked.answer).cited)
-    ):
-        return False
+    if remark is not AnswerRemark.COMPLAINT:
+        if asked is None:
+            return False
+        # a verdict can be neither deepened nor shortened, and one that found nothing has nothing to show
+        if asked.kind != "ask" and (remark in _ASKER_ONLY_REMARKS or not parse_stored_answer(asked.answer).cited):
+            return False
     return {"remark": remark, "asked": asked}
 
 
@@ -345,7 +308,8 @@ async def _on_remark(
             await respond(message, get_translator(asked.lang)("remark-no-more"))
         else:
             mode = keyboards.DEEP_MODE if remark is AnswerRemark.MORE else keyboards.OTHER_MODE
-            await queue_again(asked, mode, event_update.update_id, context, words)
+            again = replace(asked, update_id=event_update.update_id, mode=mode)
+            await queue_again(again, context, words, pressed=False)
             if not asked.private:
                 await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
         return
@@ -359,11 +323,11 @@ async def _on_remark(
     elif remark is AnswerRemark.SHORTER and len(given.sentences) == 1:
         view = View(Text(shown.words("shorter-none")))
     elif remark is AnswerRemark.SHORTER:
-        view = await shorten_answer(asked, viewer, archive, shown) or View(Text(shown.words("answer-changed")))
+        view = await answer.shorten_answer(asked, viewer, archive, shown) or View(Text(shown.words("answer-changed")))
     elif lang:
-        view = await render_in_language(given, viewer, archive, shown)
+        view = await answer.render_in_language(given, viewer, archive, shown)
     else:
-        view = await render_sources_page(asked, viewer, archive, shown)
+        view = await answer.render_sources_page(asked, viewer, archive, shown)
         headed = asked.kind == "ask" or remark is not AnswerRemark.SURE
         if headed and (heading := await _head_sources(remark, given, viewer, archive, shown)):
             text = as_list(heading.text, view.text, sep="\n\n")
@@ -385,7 +349,7 @@ async def _reply_to_complaint(
         named = {one.key.chat_id for one in parse_stored_answer(asked.answer).cited} & viewer.channels
         if named:
             content = ShownContent(channels=frozenset(named))
-            titles = as_list(*(link_channel_title(known[chat], words) for chat in sorted(named)), sep=", ")
+            titles = as_list(*(answer.link_channel_title(known[chat], words) for chat in sorted(named)), sep=", ")
             blocks.append(words.rich("complaint-channels", channels=titles))
     blocks.append(words.rich("complaint-contact", contact=contact) if contact else Text(words("complaint-nobody")))
     await reply_in_pages(message, View(as_list(*blocks, sep="\n\n"), content, buttons), reader, context, words.lang)
@@ -400,7 +364,7 @@ async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Arch
     known, blocks = await channels.load_channels(archive), list[Text]()
     for number, key in chosen:
         if post := stored.get(key):
-            head = Text(f"{number}. ", format_reference(key, post.date, post, known.get(key.chat_id), shown))
+            head = Text(f"{number}. ", answer.format_reference(key, post.date, post, known.get(key.chat_id), shown))
             quote = ExpandableBlockQuote(neutralize_links(strip_control_characters(post.text)))
             blocks.append(as_list(head, quote) if post.text.strip() else head)
     if not blocks:
@@ -415,12 +379,11 @@ async def _head_sources(
 ) -> View | None:
     """Line above the sources: whether the answer was sure and still is, or the day of its first sentence's post."""
     readable = {one.key: one for one in given.cited if one.key.chat_id in viewer.channels}
-    if remark is AnswerRemark.WHEN and given.sentences and given.sentences[0].citations:
-        if first := readable.get(given.sentences[0].citations[0].key):
-            date = shown.words.date(first.date, shown.zone)
-            content = ShownContent(channels=frozenset({first.key.chat_id}))
-            return View(Text(shown.words("remark-when", count=len(given.cited), date=date)), content)
-        return None
+    first = next((readable.get(place.key) for one in given.sentences[:1] for place in one.citations), None)
+    if remark is AnswerRemark.WHEN and first:
+        date = shown.words.date(first.date, shown.zone)
+        content = ShownContent(channels=frozenset({first.key.chat_id}))
+        return View(Text(shown.words("remark-when", count=len(given.cited), date=date)), content)
     if remark is not AnswerRemark.SURE or not readable:
         return None
     stored = await visible_posts.fetch_posts(archive, readable)
@@ -490,6 +453,5 @@ async def _on_plan(message: Message, given: str, context: AppContext, words: Tra
     except RagError as exc:
         await message.answer(words.error(exc))
         return
-    with recheck_before_sending(ShownContent(counted=viewer.channels), reader, context.admins):
-        for page in split_pages(Text(neutralize_links("\n".join(lines)))):
-            await message.answer(**page.as_kwargs())
+    view = View(neutralize_links("\n".join(lines)), ShownContent(counted=viewer.channels))
+    await view.send(message.answer, reader, context.admins)

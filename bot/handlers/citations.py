@@ -15,7 +15,7 @@ from typing import Any
 
 from aiogram import Bot, Router
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
-from aiogram.types import CallbackQuery, Message, MessageEntity, ReplyParameters
+from aiogram.types import CallbackQuery, Message, MessageEntity, ReplyParameters, TextQuote
 from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
@@ -30,6 +30,7 @@ from bot.views.keyboards import Press, find_quote_by_token, on_press
 from bot.views.text import RenderContext, shorten, strip_control_characters
 from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.posts import fetch_stored_posts, list_album_keys
+from rag_core.storage.questions import QuestionRow
 from rag_core.types import Channel, Entity, Post, PostKey
 
 router = Router()
@@ -43,16 +44,7 @@ _UNSAFE_PATTERN = re.compile(r"[\x00-\x09\x0b-\x1f\u2028\u2029\u202a-\u202e\u030
 _UNQUOTABLE_ENTITIES = frozenset({"custom_emoji", "date_time"})
 
 
-@dataclass(frozen=True, slots=True)
-class NativeQuote:
-    """Native quote for `ReplyParameters`: `position` and the entities are in UTF-16 units."""
-
-    text: str
-    position: int
-    entities: tuple[MessageEntity, ...] = ()
-
-
-def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entity]) -> NativeQuote | None:
+def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entity]) -> TextQuote | None:
     """Build a native quote of the words between two code points of a post's text; None where it would be refused."""
     words, offsets, styles = text[start:end], list_utf16_offsets(text), []
     first, last = end - len(words.lstrip()), start + len(words.rstrip())
@@ -60,13 +52,12 @@ def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entit
     if not 0 < length <= MAX_QUOTE_LENGTH or _UNSAFE_PATTERN.search(text, first, last):
         return None
     for entity in entities:
-        left = max(entity.offset - begin, 0)
-        right = min(entity.offset + entity.length - begin, length)
+        left, right = max(entity.offset - begin, 0), min(entity.offset + entity.length - begin, length)
         if right > left and entity.type in _UNQUOTABLE_ENTITIES:
             return None
         if right > left and entity.type in STYLE_ENTITIES:  # Telegram compares them
             styles.append(MessageEntity(type=entity.type, offset=left, length=right - left))
-    return NativeQuote(text[first:last], begin, tuple(styles))
+    return TextQuote(text=text[first:last], position=begin, entities=styles)
 
 
 _CAPTION_SEPARATOR_LENGTH = 2  # characters between two captions of an album
@@ -100,7 +91,7 @@ async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost
     return CitedWords(post, words, min(places, key=lambda place: abs(place - wanted), default=None))
 
 
-async def locate_quote(archive: Archive, found: CitedWords) -> tuple[PostKey, NativeQuote] | None:
+async def locate_quote(archive: Archive, found: CitedWords) -> tuple[PostKey, TextQuote] | None:
     """Locate a native quote of the words: the message to reply to, and the quote; None where Telegram would refuse it.
 
     The captions of an album are one text in the archive, and several messages in Telegram.
@@ -120,7 +111,7 @@ async def locate_quote(archive: Archive, found: CitedWords) -> tuple[PostKey, Na
         end = before + list_utf16_offsets(caption)[-1]
         quote_end = quote.position + list_utf16_offsets(quote.text)[-1]
         if before <= quote.position and quote_end <= end and quote.text in caption:
-            return key, NativeQuote(quote.text, quote.position - before, quote.entities)
+            return key, quote.model_copy(update={"position": quote.position - before})
         before = end + _CAPTION_SEPARATOR_LENGTH
     return None
 
@@ -144,8 +135,7 @@ async def _press_quote(
     """Show a quote; a repeated press shows it once. In a group every member may press, for channels open there."""
     if pressed.message is None:
         raise access.Refusal(words("answer-gone"))
-    chat, receiver = pressed.message.chat, None
-    message_id = pressed.message.message_id
+    chat, message_id, receiver = pressed.message.chat, pressed.message.message_id, None
     if isinstance(pressed.message, Message):
         message_id, receiver = identify_message(pressed.message, pressed.from_user.id)
     asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id, receiver)
@@ -182,15 +172,9 @@ async def _press_quote(
 
 
 async def _show_quote(
-    found: CitedWords | None,
-    head: Text,
-    channel: Channel,
-    asked: questions.AnsweredQuestion,
-    message_id: int,
-    bot: Bot,
-    archive: Archive,
+    found: CitedWords | None, head: Text, channel: Channel, asked: QuestionRow, under: int, bot: Bot, archive: Archive
 ) -> None:
-    """Reply to the post with the quote, in the topic of the answer, or show the words as text, under the answer."""
+    """Reply to the post with the quote, in the topic of the answer, or show the words as text `under` the answer."""
     place = await locate_quote(archive, found) if found and not asked.asker_only else None
 
     def render(matter: str) -> dict[str, Any]:
@@ -208,7 +192,7 @@ async def _show_quote(
             message_id=key.message_id,
             quote=quote.text,
             quote_parse_mode=None,  # the words contain no markup
-            quote_entities=list(quote.entities),
+            quote_entities=quote.entities,
             quote_position=quote.position,
         )
         try:
@@ -235,5 +219,5 @@ async def _show_quote(
         matter = ""
     else:
         matter = "receipt-protected" if found.post.guarded else "receipt-refused"
-    under = ReplyParameters(message_id=message_id)
-    await bot.send_message(asked.chat_id, **render(matter), message_thread_id=asked.thread, reply_parameters=under)
+    reply = ReplyParameters(message_id=under)
+    await bot.send_message(asked.chat_id, **render(matter), message_thread_id=asked.thread, reply_parameters=reply)

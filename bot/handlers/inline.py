@@ -126,15 +126,11 @@ async def _send_guest_answer(query_id: str, offer: _Offer, bot: Bot, context: Ap
 
 
 async def _send_offer(query: types.InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
-    payload = encode_payload(" ".join(query.query.split()))
+    payload = encode_payload(" ".join(query.query.split())) or _PLAIN_START
+    button = types.InlineQueryResultsButton(text=words(offer.said), start_parameter=payload)
     try:
         with recheck.recheck_before_sending(offer.content, access.EVERYBODY, context.admins):
-            await query.answer(
-                [*offer.articles],
-                cache_time=offer.cache_seconds,
-                is_personal=True,
-                button=types.InlineQueryResultsButton(text=words(offer.said), start_parameter=payload or _PLAIN_START),
-            )
+            await query.answer([*offer.articles], cache_time=offer.cache_seconds, is_personal=True, button=button)
     except recheck.SendingRefused:
         await _send_offer(query, _Offer("inline-trouble", [], cache_seconds=0), context, words)
 

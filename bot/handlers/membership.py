@@ -17,6 +17,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForb
 from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, ChatMemberUpdated, Message, Update
 from aiogram.utils.formatting import Code, Text, as_list
+from cachetools import LRUCache
 
 from bot.access import ADMIN_STATUSES, Refusal
 from bot.admin_notifications import get_user_translator, send_notice, send_to_admins
@@ -31,8 +32,7 @@ from bot.views.format import neutralize_links
 from bot.views.keyboards import Press, build_keyboard, list_buttons, make_callback_token, on_press, redraw_message
 from bot.worker.rate_limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
-from rag_core.storage import Archive, channel_history, channels
-from rag_core.storage.subscriptions import mark_chat_blocked
+from rag_core.storage import Archive, channel_history, channels, subscriptions
 from rag_core.types import Channel
 
 router = Router()
@@ -40,8 +40,8 @@ router = Router()
 log = logging.getLogger(__name__)
 
 _MAX_PER_ACTOR, _MAX_PER_HOUR = 5, 20  # notices an hour: of what one person did, and in all
-_TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
-_MAX_REMEMBERED_UPDATES = 10_000  # channels whose last update is remembered, because updates are handled concurrently
+_TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel or a person; without an answer what is known is shown
+_MAX_REMEMBERED_UPDATES = 10_000  # channels whose last update is remembered; those of others were handled long ago
 
 
 async def _mark_channel_joined(archive: Archive, chat_id: int) -> None:
@@ -80,7 +80,7 @@ class LatestChanges:
     """Latest update of each channel about the bot's membership, as updates are handled concurrently; notices sent."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    update_ids: dict[int, int] = field(default_factory=dict)
+    update_ids: LRUCache[int, int] = field(default_factory=partial(LRUCache, _MAX_REMEMBERED_UPDATES))
     notices: TokenBuckets = field(default_factory=TokenBuckets)
 
     def may_notify(self, actor: int) -> bool:
@@ -100,8 +100,6 @@ async def _on_own_membership(
     async with latest_changes.lock:
         if number < latest_changes.update_ids.get(chat_id, 0):
             return  # outdated
-        if len(latest_changes.update_ids) >= _MAX_REMEMBERED_UPDATES:
-            latest_changes.update_ids.clear()  # of channels that came and went: their updates were handled long ago
         latest_changes.update_ids[chat_id] = number
         loaded = await channels.load_channels(context.archive)
         known = loaded.get(chat_id)
@@ -137,7 +135,7 @@ async def _on_own_membership(
 async def _on_chat_left_or_entered(event: ChatMemberUpdated, context: AppContext) -> None:
     """Handle that a person or a group threw the bot out, or lets it write again: its watches pause, or go on."""
     blocked = event.new_chat_member.status in {"left", "kicked"}
-    await mark_chat_blocked(context.archive, event.chat.id, blocked=blocked)
+    await subscriptions.mark_chat_blocked(context.archive, event.chat.id, blocked=blocked)
 
 
 async def _notify_admins(
@@ -169,7 +167,6 @@ async def _on_chat_member(event: ChatMemberUpdated, event_update: Update, contex
 
 
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
-_NAME_TIMEOUT_SECONDS = 3.0  # for looking up the name
 
 
 def _make_grant_token(archive: Archive, to: str, who: int, at: str, asker: int) -> str:
@@ -178,9 +175,9 @@ def _make_grant_token(archive: Archive, to: str, who: int, at: str, asker: int) 
 
 @router.message(ChatCommand("grant", "revoke", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_grant_or_revoke(
-    message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator
+    message: Message, command: CommandObject, given: str, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    grants, who = command.command.lower() == "grant", parse_person_id((command.args or "").strip())
+    grants, who = command.command.lower() == "grant", parse_person_id(given)
     if who is None:
         how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
         lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in context.admins.owners]
@@ -194,15 +191,15 @@ async def _on_grant_or_revoke(
         return
     person = Text(Code(str(who)))
     with suppress(TelegramAPIError, ClientDecodeError, TimeoutError):  # the name shows a wrong digit in time
-        async with asyncio.timeout(_NAME_TIMEOUT_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             chat = await bot.get_chat(who)
         person = Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
     question = words.rich("grant-ask" if grants else "revoke-ask", who=person)
     to, at = "grant" if grants else "revoke", str(int(time.time()))
     token = f"{at}.{_make_grant_token(context.archive, to, who, at, message.chat.id)}"
+    yes, no = Press(to=to, token=token, number=who), Press(to="grant-cancel")
     label = words("button-grant" if grants else "button-revoke")
-    no = Press(to="grant-cancel")
-    buttons = build_keyboard([(label, Press(to=to, token=token, number=who), "danger"), (words("button-cancel"), no)])
+    buttons = build_keyboard([(label, yes, "danger"), (words("button-cancel"), no)])
     await message.answer(**question.as_kwargs(), reply_markup=buttons)
 
 

@@ -45,15 +45,12 @@ class PostPresence(StrEnum):
 
 # Messages of https://github.com/tdlib/telegram-bot-api. MESSAGE_ID_INVALID is not among them: Telegram also
 # returns it for existing posts where the requested operation is impossible.
-_ERROR_PATTERNS = (
-    (PostPresence.UNCOPIED, r"protected content|forwards_restricted|message can't be (copied|forwarded)"),
-    (PostPresence.GONE, r"message to (copy|forward|be replied|react) not found|(replied|reply) message not found"),
-    (
-        PostPresence.CLOSED,
-        r"bot (is not a member|was kicked)|chat not found|channel_private|not enough rights|need administrator rights"
-        r"|chat_admin_required|have no rights",
-    ),
-)
+_ERROR_PATTERNS = {
+    PostPresence.UNCOPIED: r"protected content|forwards_restricted|message can't be (copied|forwarded)",
+    PostPresence.GONE: r"message to (copy|forward|be replied|react) not found|(replied|reply) message not found",
+    PostPresence.CLOSED: r"bot (is not a member|was kicked)|chat not found|channel_private|chat_admin_required"
+    r"|not enough rights|need administrator rights|have no rights",
+}
 
 
 def classify_copy_result(failure: Exception) -> PostPresence:
@@ -61,7 +58,8 @@ def classify_copy_result(failure: Exception) -> PostPresence:
     if not isinstance(failure, TelegramBadRequest | TelegramForbiddenError):
         return PostPresence.UNSURE
     message = failure.message.lower().replace("’", "'")
-    return next((where for where, pattern in _ERROR_PATTERNS if re.search(pattern, message)), PostPresence.UNSURE)
+    found = (where for where, pattern in _ERROR_PATTERNS.items() if re.search(pattern, message))
+    return next(found, PostPresence.UNSURE)
 
 
 # The confirmation must fit into one message with the posts' first words.
@@ -179,8 +177,7 @@ def _extract_hidden_links(message: Message) -> str:
 async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[list[_LinkedPost], list[PostLink]]:
     """Resolve links to posts; returns also those that lead to no post of the archive, or to a deleted one."""
     known = await channels.load_channels(archive)
-    items: list[_LinkedPost] = []
-    others = []
+    items, others = list[_LinkedPost](), list[PostLink]()
     for link in links:
         key = resolve_post_link(link, known)
         keys = (key,) if key and link.single else await posts.list_album_keys(archive, key) if key else ()
@@ -196,5 +193,4 @@ async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[l
 
 
 def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
-    keys = sorted(key for item in items for key in item.keys)
-    return make_callback_token(repr([tuple(key) for key in keys]))
+    return make_callback_token(repr(sorted(tuple(key) for item in items for key in item.keys)))

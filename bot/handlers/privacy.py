@@ -6,8 +6,8 @@ for ten minutes; in a group it erases what is stored from that group.
 
 import asyncio
 import json
-import sqlite3
 import time
+from collections import defaultdict
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
@@ -49,10 +49,8 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-questions", days=settings.data.keep_questions_days),
         *map(words, ("privacy-alone", "privacy-votes", "privacy-updates")),
         *talks,
-        *map(
-            words, ("privacy-watches", "privacy-digests", "privacy-memberships", "privacy-programs", "privacy-memory")
-        ),
-        words("privacy-unanswered"),
+        *map(words, ("privacy-watches", "privacy-digests", "privacy-memberships", "privacy-programs")),
+        *map(words, ("privacy-memory", "privacy-unanswered")),
     ]
     more = [
         words("privacy-backups", count=settings.data.backups),
@@ -71,29 +69,25 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
         raise access.Refusal(words("mydata-private"))
     archive, user_id = context.archive, access.get_reader_id(message)
     known, rows = await channels.load_channels(archive), list(await readers.list_user_questions(archive, user_id))
-    answers = {row["id"]: parse_stored_answer(row["answer"]) for row in rows if row["answer"]}
-    cited: dict[access.Reader, set[PostKey]] = {}
-
-    def get_row_reader(row: sqlite3.Row) -> access.Reader:
-        return access.Reader(user_id, row["chat_id"], bool(row["private"]), bool(row["asker_only"]))
-
+    answers = {row["id"]: parse_stored_answer(row["answer"] or {}) for row in rows}
+    cited, asked_by = defaultdict[access.Reader, set[PostKey]](set), dict[int, access.Reader]()
     for row in rows:
-        here = get_row_reader(row)
-        quotes = answers[row["id"]].quotes if row["answer"] else ()
-        cited.setdefault(here, set()).update(place.key for place in quotes)
+        private, alone = bool(row["private"]), bool(row["asker_only"])
+        asked_by[row["id"]] = here = access.Reader(user_id, row["chat_id"], private, alone)
+        cited[here].update(place.key for place in answers[row["id"]].quotes)
     with ExitStack() as checks:
         readable: dict[access.Reader, dict[PostKey, Post]] = {}
         for here, keys in cited.items():
             viewer = await access.build_viewer(context.admins, here)
-            posts = await visible_posts.fetch_posts(archive, [key for key in keys if key.chat_id in viewer.channels])
-            readable[here] = posts
-            content = collect_content_of_posts(posts.values())
+            allowed = [key for key in keys if key.chat_id in viewer.channels]
+            readable[here] = await visible_posts.fetch_posts(archive, allowed)
+            content = collect_content_of_posts(readable[here].values())
             checks.enter_context(recheck_before_sending(content, here, context.admins))
         questions = []
         for row in rows:
             sentences: list[JsonObject] = []
-            for sentence in answers[row["id"]].sentences if row["answer"] else ():
-                if any(place.key not in readable[get_row_reader(row)] for place in sentence.citations):
+            for sentence in answers[row["id"]].sentences:
+                if any(place.key not in readable[asked_by[row["id"]]] for place in sentence.citations):
                     sentences.append({"closed": True})  # its words are those of posts that this reader no longer sees
                     continue
                 places = [

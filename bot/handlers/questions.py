@@ -6,7 +6,6 @@ Source: https://core.telegram.org/bots/features#deep-linking (64 characters out 
 """
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -14,14 +13,8 @@ from secrets import token_urlsafe
 
 from aiogram import Bot, F, Router
 from aiogram.enums import ContentType
-from aiogram.types import (
-    CallbackQuery,
-    InlineKeyboardMarkup,
-    Message,
-    MessageGenerationStopped,
-    ReactionTypeEmoji,
-    Update,
-)
+from aiogram.types import CallbackQuery, Message, MessageGenerationStopped, ReactionTypeEmoji, Update
+from aiogram.utils import payload as base64url
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access, logs, middlewares
@@ -34,14 +27,13 @@ from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
 from bot.telegram.session import respond
 from bot.views.answer import format_channel_title, make_link, strip_sources
 from bot.views.format import neutralize_links
-from bot.views.keyboards import Press, build_suggestion_row, on_press
+from bot.views.keyboards import Press, build_keyboard, on_press
 from bot.views.text import strip_control_characters
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.followups import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
-from rag_core.storage import Archive, channels, questions
-from rag_core.storage.readers import ConversationKey, load_group_rules
+from rag_core.storage import Archive, channels, questions, readers
 from rag_core.types import Channel, Viewer
 
 router = Router()
@@ -52,11 +44,9 @@ async def send_with_suggestion(
 ) -> None:
     """Send a line in private with a suggested question in `lang`, where there is one that was not offered yet."""
     here, suggestions = Reader(viewer.user_id, message.chat.id, private=True), context.suggestions
-    offered, buttons = await suggestions.suggest(viewer, lang), None
-    if offered:
-        buttons = InlineKeyboardMarkup(
-            inline_keyboard=[build_suggestion_row(offered.text, suggestions.make_token(offered))]
-        )
+    if offered := await suggestions.suggest(viewer, lang):
+        press = Press(to="suggestion", token=suggestions.make_token(offered))
+        buttons = build_keyboard([(offered.text, press)])
         of_post = ShownContent((ShownPost(offered.post, offered.mark),))
         with suppress(ContentWithdrawn):  # its post has just changed: the line goes without it
             await View(text, content | of_post, buttons).send(message.answer, here, context.admins)
@@ -174,21 +164,18 @@ async def _on_forwarded_message(message: Message, event_update: Update, context:
         await respond(message, words("verify-not-text"))
 
 
-_MEMORY_SWITCHES = {"on": True, "off": False}
-
-
 @router.message(middlewares.ChatCommand("new", addressed_only=True))
 async def _on_new(message: Message, given: str, context: AppContext, words: Translator) -> None:
-    wanted = given.casefold()
-    if wanted and wanted not in _MEMORY_SWITCHES:
+    wanted, reader = given.casefold(), get_reader_id(message)
+    if wanted not in ("", "on", "off"):
         raise Refusal(words("talk-unknown"))
     if wanted:
-        await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("talk-not-yours"))
-        await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
+        await check_may_change_settings(context.admins, message.chat, reader, words("talk-not-yours"))
+        await set_memory_enabled(message.chat.id, context.rag, to=wanted == "on")
     thread = middlewares.get_thread(message) or 0
     for talk in (thread, ~thread):  # the other is of what only this reader sees in a group (`QuestionRow.talk`)
-        await start_new_conversation(ConversationKey(message.chat.id, get_reader_id(message), talk), context.rag)
-    context.suggestions.forget_offered(get_reader_id(message))
+        await start_new_conversation(readers.ConversationKey(message.chat.id, reader, talk), context.rag)
+    context.suggestions.forget_offered(reader)
     remembers = await is_memory_enabled(message.chat.id, context.rag)
     await respond(message, words("talk-off" if not remembers else "talk-on" if wanted else "talk-new"))
 
@@ -257,8 +244,7 @@ async def _on_no_text(message: Message, words: Translator) -> None:
 async def submit_question(message: Message, text: str, update_id: int, context: AppContext, words: Translator) -> None:
     """Queue the question of a message, reply to small talk, or tell the sender why it cannot be answered."""
     if not text:
-        refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
-        await respond(message, **refusal.as_kwargs())
+        await respond(message, **words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}")).as_kwargs())
         return
     if len(text) > middlewares.MAX_QUESTION_LENGTH:
         raise Refusal(words("ask-too-long", limit=middlewares.MAX_QUESTION_LENGTH, length=len(text)))
@@ -279,13 +265,11 @@ async def _reply_to_talk(message: Message, talk: Talk, context: AppContext, word
             await message.reply(**render_talk(talk, words.lang, ()).as_kwargs())
         return
     viewer = await access.build_viewer(context.admins, get_reader(message))
-    lang = talk.lang or words.lang
     known = await channels.load_channels(context.archive)
-    reply = render_talk(talk, lang, [*viewer.select_readable(known).values()])
-    named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
-    content = ShownContent(counted=named)
+    reply = render_talk(talk, words.lang, viewer.select_readable(known).values())
+    content = ShownContent(counted=viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset())
     if talk.kind in _SUGGESTING_KINDS:
-        await send_with_suggestion(message, reply, viewer, context, lang, content)
+        await send_with_suggestion(message, reply, viewer, context, talk.lang or words.lang, content)
     else:
         await View(reply, content).send(message.answer, get_reader(message), context.admins)
 
@@ -297,7 +281,7 @@ async def queue_message_text(
     reader = get_reader_id(message)
     asked = _make_question(message, reader, text, update_id, lang, kind)
     if not asked.private and reader > 0:  # who writes as a chat cannot be told alone
-        rules = await load_group_rules(context.archive, message.chat.id)
+        rules = await readers.load_group_rules(context.archive, message.chat.id)
         asked = replace(asked, asker_only=asked.asker_only or rules.asker_only)
     async with context.worker.limits.hold_count(reader, message.chat.id, words):
         number = await questions.queue_question(context.archive, asked)
@@ -320,18 +304,9 @@ def _make_question(
     )  # fmt: skip
 
 
-async def queue_again(
-    asked: questions.AnsweredQuestion,
-    mode: str,
-    update_id: int,
-    context: AppContext,
-    words: Translator,
-    *,
-    pressed: bool = False,
-) -> None:
-    """Queue a question again in a mode, within the limits. Relative dates keep their meaning from the first time."""
-    again = replace(asked, update_id=update_id, mode=mode)
-    async with context.worker.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
+async def queue_again(again: questions.QuestionRow, context: AppContext, words: Translator, *, pressed: bool) -> None:
+    """Queue a question again, within the limits. Relative dates keep their meaning from the first time."""
+    async with context.worker.limits.hold_count(again.user_id, again.chat_id, words, pressed=pressed):
         await questions.queue_question(context.archive, again)
     context.worker.wake()
 
@@ -344,7 +319,7 @@ _PAYLOAD_PATTERN = re.compile(r"[qs][A-Za-z0-9_-]{1,63}")
 
 def encode_payload(text: str) -> str | None:
     """Encode a question as a payload; None where it is too long."""
-    payload = _TEXT_PREFIX + urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    payload = _TEXT_PREFIX + base64url.encode_payload(text)
     return payload if len(payload) <= _MAX_PAYLOAD_LENGTH else None
 
 
@@ -355,7 +330,7 @@ async def decode_payload(payload: str, archive: Archive) -> str | None:
     if payload[0] == _STORED_PREFIX:
         return await questions.get_linked_question(archive, payload[1:])
     try:
-        text = urlsafe_b64decode(payload[1:] + "=" * (-len(payload[1:]) % 4)).decode()
+        text = base64url.decode_payload(payload[1:])
     except ValueError:  # invalid base64 or UTF-8
         return None
     return text if text and text == strip_control_characters(text) and encode_payload(text) == payload else None

@@ -16,6 +16,7 @@ from functools import partial
 from aiogram import Router
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
+from cachetools import FIFOCache
 
 from bot import access
 from bot.app_context import AppContext
@@ -57,15 +58,8 @@ class SearchQueue:
         self.running = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._waiting = Counter[int]()
-        # by token: a press on an ephemeral message does not say what it replies to
-        self.ephemeral: dict[str, Message] = {}
-
-    def keep(self, token: str, asked: Message) -> None:
-        """Keep the message of an ephemeral search while the process lives, as clients do."""
-        if asked.ephemeral_message_id is not None:
-            self.ephemeral[token] = asked
-            if len(self.ephemeral) > _MAX_KEPT:
-                del self.ephemeral[next(iter(self.ephemeral))]
+        # by token, while the process lives: a press on an ephemeral message does not say what it replies to
+        self.ephemeral: FIFOCache[str, Message] = FIFOCache(_MAX_KEPT)
 
     @asynccontextmanager
     async def wait_turn(self, reader: int, words: Translator) -> AsyncIterator[None]:
@@ -87,15 +81,13 @@ async def _on_search(
     message: Message, addressed: bool, context: AppContext, words: Translator, searches: SearchQueue
 ) -> None:
     asked = _get_search_text(message)
-    if not asked and not addressed:
-        return
-    if not asked:
-        text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
-        await respond(message, **text.as_kwargs())
-        return
     if len(asked) > MAX_QUESTION_LENGTH:
         raise access.Refusal(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
-    await _reply_with_first_page(message, access.get_reader(message), context, words, searches)
+    if asked:
+        await _reply_with_first_page(message, access.get_reader(message), context, words, searches)
+    elif addressed:
+        text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
+        await respond(message, **text.as_kwargs())
 
 
 @router.callback_query(on_press("search"))
@@ -117,7 +109,8 @@ async def _reply_with_first_page(
 ) -> None:
     async with searches.wait_turn(reader.user_id, words):
         view, _ = await _render_page(asked, reader, 0, context, words, searches)
-        searches.keep(_make_search_token(asked, context.archive), asked)
+        if asked.ephemeral_message_id is not None:
+            searches.ephemeral[_make_search_token(asked, context.archive)] = asked
         await view.send(asked.reply, reader, context.admins)
 
 
@@ -132,9 +125,7 @@ async def _press_page(
     asked = searches.ephemeral.get(search) if alone else message.reply_to_message if message else None
     if asked is None or _make_search_token(asked, context.archive) != search:
         raise access.Refusal(words("search-stale"))  # deleted or edited, or forged callback data
-    searcher = (
-        asked.receiver_user or asked.from_user
-    )  # the first of a command that the bot sent to who pressed a button
+    searcher = asked.receiver_user or asked.from_user  # the first where the bot sent the command for who pressed
     if searcher and not (searcher.is_bot or asked.sender_chat) and searcher.id != pressed.from_user.id:
         raise access.Refusal(words("search-not-yours"))
     async with searches.wait_turn(pressed.from_user.id, words):
@@ -157,8 +148,7 @@ async def _render_page(
         return View(Text(await access.format_no_access(context.admins, words, reader, viewer))), ""
     text, viewer = await narrow_to_channel_set(context.archive, [asked.chat.id], _get_search_text(asked), viewer)
     if not viewer.channels:
-        missed = access.describe_shortfalls(viewer, words)
-        return View(Text(missed or words("sets-nothing-readable"))), ""
+        return View(Text(access.describe_shortfalls(viewer, words) or words("sets-nothing-readable"))), ""
     zone = await context.load_zone(asked.chat.id)
     # days in the reader's time zone, relative to the request
     question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
@@ -167,10 +157,8 @@ async def _render_page(
         if not (found.sought.words or found.sought.filters):
             return View(Text(words("search-common")), ShownContent(counted=viewer.channels)), ""
         entries, number, last = keyboards.cut_page(found.found, number, RESULTS_PER_PAGE)
-        # long posts take a while to scan
-        page = await asyncio.to_thread(
-            render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
-        )
+        shown = RenderContext(words, zone, group=not reader.private)
+        page = await asyncio.to_thread(render_search_page, found, number, shown)  # long posts take a while to scan
     copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
     # the total was counted over all
     content = collect_content_of_posts(entry.post for entry in entries) | ShownContent((), copies, viewer.channels)

@@ -96,8 +96,7 @@ async def _on_group_start(message: Message, context: AppContext, words: Translat
     reader = access.get_reader(message)
     readable = await access.get_readable_channels(context.admins, reader)
     if readable:
-        titles = list_channel_titles(readable.values(), words)
-        reads = as_list(words("start-reads", count=len(readable)), titles)
+        reads = as_list(words("start-reads", count=len(readable)), list_channel_titles(readable.values(), words))
         text = as_list(reads, words("start-how-group"), sep="\n\n")
     else:
         text = Text(words("none-visible-group"))
@@ -108,5 +107,4 @@ async def _on_group_start(message: Message, context: AppContext, words: Translat
 async def _on_link(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/link", addressed=addressed)
     text = await create_question_link(asked.text, asked.user_id, bot, context.archive, words)
-    reader = access.get_reader(message)
-    await reply_in_pages(message, View(text), reader, context, words.lang)
+    await reply_in_pages(message, View(text), access.get_reader(message), context, words.lang)

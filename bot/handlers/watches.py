@@ -6,6 +6,7 @@ In a group its admins decide what is watched, and when its digest comes.
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 
 from aiogram import Bot, Router
 from aiogram.types import CallbackQuery, Message
@@ -41,17 +42,14 @@ async def _on_watch(message: Message, given: str, context: AppContext, words: Tr
     await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     example = Code(f"/watch {words('watch-example')}")
     query, named = split_channels(given, await access.get_readable_channels(context.admins, reader))
+    new = subscriptions.NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named)
     if (quiet := parse_quiet_hours(given)) is not None:
         text = Text(words("watch-quiet", hours=quiet) if quiet else words("watch-quiet-off"))
         if not await subscriptions.set_quiet_hours(context.archive, message.chat.id, quiet):
             text = words.rich("watch-quiet-none", example=example)
     elif len(given) > _MAX_LENGTH or not parse_watch(query).terms:
         text = words.rich("watch-how", example=example, quiet=Code(f"/watch {words('watch-quiet-example')}"))
-    elif await subscriptions.add_watch(
-        context.archive,
-        subscriptions.NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
-        message.date,
-    ):
+    elif await subscriptions.add_watch(context.archive, new, message.date):
         text = words.rich("watch-added", text=neutralize_links(given))
     else:
         text = words.rich("watch-full", count=subscriptions.MAX_WATCHES)
@@ -81,10 +79,9 @@ async def _on_watches(message: Message, context: AppContext, words: Translator) 
         state = words("watch-is-paused") if watch.paused else words("watch-is-muted") if muted else ""
         lines.append(Text(f"{number}. ", neutralize_links(watch.text), state, *links))
         stop = f"{words('watch-stop')}: {watch.text[:_BUTTON_LENGTH]}"
-        action = "resume" if watch.paused or muted else "pause"
-        label = f"{words('watch-resume' if action == 'resume' else 'watch-pause')} {number}"
-        presses = {stop: "stop", label: action}
-        rows.append([(said, Press(to=f"watch-{what}", number=watch.id)) for said, what in presses.items()])
+        action = "watch-resume" if watch.paused or muted else "watch-pause"
+        presses = {"watch-stop": stop, action: f"{words(action)} {number}"}
+        rows.append([(label, Press(to=to, number=watch.id)) for to, label in presses.items()])
     head = words("watches-title", count=len(kept))
     quiet = [words("watch-quiet", hours=kept[0].quiet)] if kept[0].quiet else []
     view = View(as_list(head, *lines, *quiet), collect_content_of_posts(linked), build_keyboard(*rows))
@@ -124,16 +121,14 @@ async def _on_digest(message: Message, given: str, bot: Bot, context: AppContext
     zone, now = await context.load_zone(chat), datetime.now(UTC)
     plan, wanted = await subscriptions.fetch_digest_plan(archive, chat), parse_digest_command(given)
     if wanted == "off":
-        await message.answer(
-            words("digest-off" if await subscriptions.delete_digest_plan(archive, chat) else "digest-none")
-        )
+        deleted = await subscriptions.delete_digest_plan(archive, chat)
+        await message.answer(words("digest-off" if deleted else "digest-none"))
         return
     readable = await access.get_readable_channels(context.admins, reader)
     rest, named = split_channels(wanted.rest, readable) if wanted else (given, None)
+    make_plan = partial(subscriptions.DigestPlan, chat, reader.user_id, reader.private, lang=words.lang)
     if wanted and wanted.hour is None and not rest.strip():
-        asked = plan or subscriptions.DigestPlan(
-            chat, reader.user_id, reader.private, _NOW_DAYS, _NOW_HOUR, None, words.lang, now, now
-        )
+        asked = plan or make_plan(_NOW_DAYS, _NOW_HOUR, None, since=now, due=now)
         asked = replace(asked, channels=named) if named else asked
         until = now + timedelta(seconds=1)  # posts have whole seconds: those of this one are new as well
         if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), until):
@@ -147,10 +142,7 @@ async def _on_digest(message: Message, given: str, bot: Bot, context: AppContext
         return
     if wanted and wanted.hour is not None and not rest.strip():
         due = compute_next_due(now.astimezone(zone), wanted.hour, 1)
-        since = due - timedelta(days=wanted.days)
-        plan = subscriptions.DigestPlan(
-            chat, reader.user_id, reader.private, wanted.days, wanted.hour, named, words.lang, since, due
-        )
+        plan = make_plan(wanted.days, wanted.hour, named, since=due - timedelta(days=wanted.days), due=due)
         await subscriptions.save_digest_plan(archive, plan)
         await message.answer(_describe_digest(plan, words, zone))
         return

@@ -17,7 +17,7 @@ from metrics_client import fetch_metrics, fetch_text, get_value, wait_for
 from bot.app import run_bot
 from bot.jobs import JobLog
 from bot.metrics import Meter
-from bot.monitoring import StateCollector, check_readiness
+from bot.monitoring import Monitoring, check_readiness
 from bot.settings import Settings
 from bot.views.keyboards import DEEP_MODE
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, SettingsWrong
@@ -299,12 +299,13 @@ def desk_of(library, store):
 
 
 async def test_the_lag_and_the_size_of_the_vectors_are_told(library, store):
-    desk, meter = desk_of(library, store), Meter()
+    monitoring = Monitoring()
+    monitoring.context = desk_of(library, store)
     place = PassageRef(PostKey(library.harbour, 3), 0, 0, 58)
     await store.upsert(
         [VectorPoint(place, datetime(2025, 3, 3, tzinfo=UTC), "en", "hash", np.array([1, 0], np.float32))]
     )
-    read = await StateCollector(meter).read(desk)
+    read = await monitoring.read()
     assert told(read, "citegram_index_lag_changes") == {"words": 0, "copies": 10, "vectors": 10}
     assert told(read, "citegram_index_passages")["vectors"] == 1
 
@@ -313,9 +314,11 @@ async def test_vectors_that_do_not_answer_are_no_reason_to_tell_nothing(library,
     async def gone(self):
         raise IndexUnavailable("The Qdrant server at http://secret does not answer.")
 
-    desk, meter = desk_of(library, store), Meter()
+    monitoring = Monitoring()
+    desk = monitoring.context = desk_of(library, store)
+    meter = monitoring.meter
     monkeypatch.setattr(type(store), "count", gone)
-    read = await StateCollector(meter).read(desk)
+    read = await monitoring.read()
     assert meter.instruments.registry.get_sample_value("citegram_scrape_failures_total", {"part": "sizes"}) == 1
     assert told(read, "citegram_index_lag_changes")["vectors"] == 10
     assert told(read, "citegram_index_passages") == {}

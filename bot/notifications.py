@@ -15,8 +15,10 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 from aiogram import Bot, exceptions
+from aiogram.methods import DeleteMessage, EditMessageText, TelegramMethod
 from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
 from bot import access, stored_answer
@@ -46,6 +48,7 @@ from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import WatchIndex, find_quote
 from rag_core.storage import channels, posts, questions, readers, subscriptions, visible_posts
 from rag_core.storage.near_duplicates import fetch_copies
+from rag_core.storage.questions import AnsweredQuestion
 from rag_core.storage.subscriptions import DigestPlan, Watch, WatchHit
 from rag_core.types import Certainty, Channel, Post, PostKey, Viewer
 from rag_core.writing.write import write_heading
@@ -415,7 +418,7 @@ class AnswerUpdater:
             later |= {key: min(again, later.get(key, again)) for key in waiting}
         self._due = {key: at for key, at in self._due.items() if keys is None or key not in keys} | later
 
-    async def _update_answer(self, asked: questions.AnsweredQuestion, answer: stored_answer.StoredAnswer) -> None:
+    async def _update_answer(self, asked: AnsweredQuestion, answer: stored_answer.StoredAnswer) -> None:
         """Edit an answer where words that it cites are gone, if its message does not say so yet."""
         known = await channels.load_channels(self._archive)
         approved = _list_approved(known)
@@ -454,11 +457,7 @@ class AnswerUpdater:
         await questions.save_noted_changes(self._archive, asked.id, changed)
 
     async def _find_changes(
-        self,
-        asked: questions.AnsweredQuestion,
-        answer: stored_answer.StoredAnswer,
-        viewer: Viewer,
-        approved: Collection[int],
+        self, asked: AnsweredQuestion, answer: stored_answer.StoredAnswer, viewer: Viewer, approved: Collection[int]
     ) -> tuple[stored_answer.StandingAnswer, set[tuple[int, int, bool]], bool]:
         """Find the changes of the posts that this viewer may read, and whether the message does not tell of one."""
         # a removed channel is open to nobody: its words are taken out for whoever has them
@@ -473,7 +472,7 @@ class AnswerUpdater:
         return now, changed, edited or not changed <= answer.noted
 
     async def _edit_messages(
-        self, asked: questions.AnsweredQuestion, answer: stored_answer.StoredAnswer, text: Text, words: Translator
+        self, asked: AnsweredQuestion, answer: stored_answer.StoredAnswer, text: Text, words: Translator
     ) -> None:
         pages = split_pages(text)[: len(answer.messages)]
         if asked.kind == "verify":
@@ -481,22 +480,15 @@ class AnswerUpdater:
         else:
             votes = await questions.count_votes(self._archive, question_id=asked.id)
             buttons = keyboards.update_buttons(keyboards.build_answer_keyboard(asked, answer, words), (), votes)
-        # a message that the reader deleted needs no edit, but the others do
+        edit, calls = partial(EditMessageText, chat_id=asked.chat_id), list[TelegramMethod[Any]]()
         if answer.rich and (rich := build_rich_message(text)):
-            with suppress(*PERMANENT_ERRORS):
-                await self._bot.edit_message_text(
-                    chat_id=asked.chat_id, message_id=answer.messages[0], rich_message=rich, reply_markup=buttons
-                )
-            return
-        for number, (message_id, page) in enumerate(zip(answer.messages, pages, strict=False), 1):
-            with suppress(*PERMANENT_ERRORS):
-                await self._bot.edit_message_text(
-                    page.text,
-                    chat_id=asked.chat_id,
-                    message_id=message_id,
-                    entities=list(page.entities),
-                    reply_markup=buttons if number == len(pages) else None,
-                )
-        for message_id in answer.messages[len(pages) :]:
-            with suppress(*PERMANENT_ERRORS):
-                await self._bot.delete_message(asked.chat_id, message_id)
+            calls.append(edit(message_id=answer.messages[0], rich_message=rich, reply_markup=buttons))
+        else:
+            for message_id, page in zip(answer.messages, pages, strict=False):
+                under = buttons if page is pages[-1] else None
+                calls.append(edit(message_id=message_id, **page.as_kwargs(), reply_markup=under))
+            left = answer.messages[len(pages) :]
+            calls += [DeleteMessage(chat_id=asked.chat_id, message_id=message_id) for message_id in left]
+        for call in calls:
+            with suppress(*PERMANENT_ERRORS):  # a message that the reader deleted needs no edit, but the others do
+                await self._bot(call)

@@ -9,9 +9,8 @@ import shutil
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from bot.settings import Settings
 from ingest.copies import CopyIndexer
@@ -27,8 +26,6 @@ from rag_core.types import Channel
 
 T = TypeVar("T")
 
-_OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
-
 
 def find_exposed_files(env_file: Path, folder: Path) -> Iterator[str]:
     """Warnings for `.env` and for the data folder's archive, where other users may read or change them."""
@@ -42,7 +39,7 @@ def find_exposed_files(env_file: Path, folder: Path) -> Iterator[str]:
 def is_open_to_others(path: Path) -> bool:
     """Check whether anybody but the owner may read or change a file; false for a missing file."""
     try:
-        return bool(path.stat().st_mode & _OTHERS_MODE)
+        return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
     except OSError:
         return False
 
@@ -53,8 +50,7 @@ def open_private_file(file: Path) -> BinaryIO:
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-@dataclass(frozen=True, slots=True)
-class DiskUsage:
+class DiskUsage(NamedTuple):
     """Disk usage in bytes: archive, indexes, backups, and free space."""
 
     archive: int
@@ -72,9 +68,6 @@ def measure_disk_usage(folder: Path) -> DiskUsage:
     return DiskUsage(archive, indexes, backups, shutil.disk_usage(there).free)
 
 
-_LOCK_FILE = "citegram.lock"
-
-
 class FolderLocked(ArchiveUnavailable):
     """Another process holds the data folder: `process` is its id as it wrote it ("unknown" while it starts)."""
 
@@ -88,29 +81,20 @@ class FolderLocked(ArchiveUnavailable):
 
 @contextmanager
 def lock_data_folder(folder: Path) -> Iterator[None]:
-    """Lock the data folder, which is made where it is missing; the kernel releases the lock however the process ends.
-
-    Raises FolderLocked where another process holds it, else ArchiveUnavailable.
-    """
+    """Lock the data folder, made where missing. Raises FolderLocked (another holds it), else ArchiveUnavailable."""
     with translate_errors(
         ArchiveUnavailable,
         OSError,
         say=f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data.",
     ):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # channel texts are for their readers only
-        lock = open_lock_file(folder / _LOCK_FILE)
+        lock = open_lock_file(folder / "citegram.lock")
     with lock:
         try:
             hold_lock_file(lock)
         except LockHeld as exc:
             raise FolderLocked(folder, str(exc)) from None
         yield
-
-
-_NO_ARCHIVE_TEXT = (
-    "There are no posts in the folder {folder}: load a channel's history (citegram import result.json), or check "
-    "--data (or DATA__DIR)."
-)
 
 
 def is_folder_named(settings: Settings) -> bool:
@@ -121,14 +105,16 @@ def is_folder_named(settings: Settings) -> bool:
 def require_archive(folder: Path) -> None:
     """Raise RagError if the folder has no archive: opening it would make an empty one in a folder that was mistyped."""
     if not (folder / ARCHIVE_FILE).exists():
-        raise RagError(_NO_ARCHIVE_TEXT, code="no-archive", folder=folder.resolve())
+        raise RagError(
+            "There are no posts in the folder {folder}: load a channel's history (citegram import result.json), or "
+            "check --data (or DATA__DIR).",
+            code="no-archive",
+            folder=folder.resolve(),
+        )
 
 
 async def choose_folder_with_channels(settings: Settings) -> Settings:
-    """Choose the demo's folder, with the models beside it, where no folder was named and only the demo has channels.
-
-    Raises RagError if the chosen folder has no archive.
-    """
+    """Choose the demo's folder and models where none was named and only the demo has channels. Raises RagError."""
     folder, demo = settings.data.dir, settings.data.dir / "demo"  # where `citegram demo` keeps its channels
     if is_folder_named(settings) or not (demo / ARCHIVE_FILE).exists() or await _has_channels(folder):
         require_archive(folder)

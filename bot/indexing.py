@@ -155,7 +155,6 @@ class IndexingWorker:
 _SAVE_PROGRESS_SECONDS = 3.0  # after a restart the progress shown first is the last one saved
 _MIN_SPEED_SAMPLE_SECONDS = 5.0  # before that the speed is not yet meaningful
 
-ALREADY_RUNNING = "An index is being rebuilt already: wait until it is done, or cancel it."
 _UNEXPECTED_REASON = "The rebuild failed for a reason nobody planned for: the log says more, the old index is in use."
 
 
@@ -185,7 +184,7 @@ class RebuildRunner:
             self._unsaved_end = None
         rebuild = await index_state.begin_rebuild(self._archive, chat_id, tell)
         if rebuild is None:
-            raise RebuildRefused(ALREADY_RUNNING)
+            raise RebuildRefused("An index is being rebuilt already: wait until it is done, or cancel it.")
         return self._launch(rebuild)
 
     async def resume(self) -> Rebuild | None:

@@ -150,9 +150,7 @@ class PrivacyFilter(logging.Filter):
     Unless `texts` are let through, it also reduces an exception that may hold a reader's text to its class.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts = False
+    texts = False
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite the record in place; always True."""

@@ -153,10 +153,7 @@ _CURRENT_QUESTION: ContextVar[_QuestionOutcome | None] = ContextVar("turn", defa
 
 
 class Meter(logging.Handler):
-    """Metrics recorder for questions (by the workers), runs (by `Engine.traced`), and warnings and errors of the log.
-
-    `wire` counts Telegram calls.
-    """
+    """Recorder of questions (by the workers), runs (by `Engine.traced`), and the log; `wire` counts Telegram calls."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

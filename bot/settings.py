@@ -31,10 +31,6 @@ from rag_core.settings import RagSettings
 _WEBHOOK_URL_PATTERN = re.compile(r"https://[^\s/:@?#]+(:(443|80|88|8443))?(/[^\s?#{}]*)?")
 _WEBHOOK_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,256}")
 # Ids of people are positive; groups and channels, whose anonymous admins write under their id, have negative ones.
-_ADMINS_ERROR = (
-    "write the numeric ids of people, separated by commas, such as 123456789 (/start tells you yours); "
-    "groups and channels cannot be admins"
-)
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")
 _MAX_USER_ID = 10**16
 _LISTEN_PATTERN = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}")
@@ -79,14 +75,14 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
 
     @field_validator("admins", mode="before")
     @classmethod
-    def _people_only(cls, value: object) -> tuple[int, ...]:
-        if isinstance(value, str):
-            value = [part for part in map(str.strip, value.split(",")) if part]
-        if not isinstance(value, Iterable):
-            raise ValueError(_ADMINS_ERROR)
-        ids = [parse_person_id(str(one)) for one in value]
+    def _people_only(cls, value: str | Iterable[int]) -> tuple[int, ...]:
+        parts = value.split(",") if isinstance(value, str) else map(str, value)
+        ids = [parse_person_id(part) for part in map(str.strip, parts) if part]
         if None in ids:
-            raise ValueError(_ADMINS_ERROR)
+            raise ValueError(
+                "write the numeric ids of people, separated by commas, such as 123456789 (/start tells you yours); "
+                "groups and channels cannot be admins"
+            )
         return tuple(filter(None, ids))
 
     @field_validator("timezone")
@@ -142,9 +138,8 @@ class WebhookSettings(BaseModel, extra="forbid", frozen=True):
     @field_validator("secret")
     @classmethod
     def _long_enough(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
-        if (info.data.get("url") or value.get_secret_value()) and not _WEBHOOK_SECRET_PATTERN.fullmatch(
-            value.get_secret_value()
-        ):
+        secret = value.get_secret_value()
+        if (info.data.get("url") or secret) and not _WEBHOOK_SECRET_PATTERN.fullmatch(secret):
             raise ValueError(
                 "with WEBHOOK__URL it must be 1 to 256 of A-Z, a-z, 0-9, _ and -, such as openssl rand -hex 32 prints"
             )
@@ -271,10 +266,7 @@ def is_desktop() -> bool:
 
 
 def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None = None) -> Settings:
-    """Read the environment, then `env_file` (may be missing); `data_dir` wins over DATA__DIR.
-
-    Raises SettingsWrong with one sentence that names the variable. Values are never repeated: some are secret.
-    """
+    """Read the environment, then `env_file` (may be missing); `data_dir` wins over DATA__DIR. Raises SettingsWrong."""
     overrides = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
         if env_file and env_file.is_file():

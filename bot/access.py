@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import Chat, ChatMemberRestricted, ChatMemberUpdated, Message, ResultChatMemberUnion
+from cachetools import LRUCache, TTLCache
 
-from bot.background import spawn
+from bot.background import cancel_tasks, spawn
 from bot.i18n import Translator
 from bot.settings import is_person
 from bot.views.text import format_shortfalls
@@ -62,19 +63,16 @@ class Refusal(Exception):
 
 
 class MembershipCache:
-    """Membership cache: what Telegram said of users in chats, by updates and by answers; `close` it with the bot.
-
-    Users who were in a channel are kept in the archive, where there is one.
-    """
+    """Membership cache: what Telegram said of users in chats, also in the archive, where there is one; `close` it."""
 
     def __init__(self, bot: Bot, clock: Callable[[], float] = time.monotonic, archive: Archive | None = None) -> None:
-        self._bot = bot
-        self._clock = clock
-        self._archive = archive
-        self._cached: dict[_ChatUserPair, _MemberStatus] = {}
-        self._changed_at: dict[_ChatUserPair, float] = {}
-        self._latest_updates: dict[_ChatUserPair, int] = {}
-        self._stored: dict[int, dict[int, int]] = {}  # by user: chats, and when the user was seen there
+        self._bot, self._clock, self._archive = bot, clock, archive
+        self._cached: LRUCache[_ChatUserPair, _MemberStatus] = LRUCache(_MAX_CACHED)
+        # as long as an answer that dates from before the change may be under way
+        self._changed_at: TTLCache[_ChatUserPair, float] = TTLCache(_MAX_CACHED, 2 * _TIMEOUT_SECONDS, timer=clock)
+        self._latest_updates: LRUCache[_ChatUserPair, int] = LRUCache(_MAX_CACHED)
+        # by user: chats, and when the user was seen there
+        self._stored: LRUCache[int, dict[int, int]] = LRUCache(_MAX_CACHED)
         self._turns = FairScheduler(_CALLS_A_SECOND)
         self._asking: dict[_ChatUserPair, asyncio.Future[_MemberStatus | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,17 +88,13 @@ class MembershipCache:
         if user_id <= 0:  # a channel or an anonymous admin: never a member
             return dict.fromkeys(chats, False)
         if self._archive is not None and user_id not in self._stored:
-            seen = await readers.load_memberships(self._archive, user_id)
-            if len(self._stored) >= _MAX_CACHED:
-                self._stored.clear()
-            self._stored[user_id] = seen
+            seen = self._stored[user_id] = await readers.load_memberships(self._archive, user_id)
             wall, now = time.time(), self._clock()
             for chat, at in seen.items():
                 status = _MemberStatus(inside=True, leads=False, at=now - max(0.0, wall - at))
                 self._cached.setdefault((chat, user_id), status)
-        pairs = [(chat, user_id) for chat in chats]
-        found = {pair: self._cached.get(pair) for pair in pairs}
-        old = [pair for pair in pairs if not self._is_fresh(found[pair], max_age_s)]
+        found = {(chat, user_id): self._cached.get((chat, user_id)) for chat in chats}
+        old = [pair for pair, status in found.items() if not self._is_fresh(status, max_age_s)]
         if max_age_s is None:
             now = self._clock()
             known = {pair: now - status.at for pair, status in found.items() if status}
@@ -128,16 +122,11 @@ class MembershipCache:
         return status is not None and status.inside
 
     async def record(self, event: ChatMemberUpdated, update_id: int) -> None:
-        """Record a change from its update; updates are handled concurrently, so an outdated one is skipped.
-
-        Raises ArchiveUnavailable.
-        """
+        """Record a change, unless its update is outdated: they are handled concurrently. Raises ArchiveUnavailable."""
         member = event.new_chat_member
         chat_id, user_id = pair = event.chat.id, member.user.id
         if update_id < self._latest_updates.get(pair, 0):
             return
-        if len(self._latest_updates) >= _MAX_CACHED:
-            self._latest_updates.clear()
         self._latest_updates[pair] = update_id
         self.forget(chat_id, user_id)
         age = max(0.0, time.time() - event.date.timestamp())
@@ -150,22 +139,18 @@ class MembershipCache:
 
     def forget(self, chat_id: int, user_id: int) -> None:
         """Drop what is known of this user: cached entries and answers under way are out of date."""
-        now = self._clock()
         self._cached.pop((chat_id, user_id), None)
-        if len(self._changed_at) >= _MAX_CACHED:
-            self._changed_at = {pair: at for pair, at in self._changed_at.items() if now - at <= 2 * _TIMEOUT_SECONDS}
-        self._changed_at[chat_id, user_id] = now
+        self._changed_at[chat_id, user_id] = self._clock()
 
     def forget_user(self, user_id: int) -> None:
         """Drop everything about a user whose data is erased."""
         self._stored.pop(user_id, None)
-        self._cached = {pair: status for pair, status in self._cached.items() if pair[1] != user_id}
+        for pair in [pair for pair in self._cached if pair[1] == user_id]:
+            del self._cached[pair]
 
     async def close(self) -> None:
         """Stop asking."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_tasks(self._tasks)
 
     def _is_fresh(self, status: _MemberStatus | None, max_age_s: float | None) -> bool:
         if status is None:
@@ -256,9 +241,6 @@ class MembershipCache:
             status = _MemberStatus(_is_inside(member), member.status in ADMIN_STATUSES, began)
         if self._changed_at.get(pair, float("-inf")) >= began:  # it may date from before the change
             return None
-        if len(self._cached) >= _MAX_CACHED:
-            fresh = {p: s for p, s in self._cached.items() if began - s.at < _MEMBER_TTL_SECONDS}
-            self._cached = fresh if len(fresh) < _MAX_CACHED else {}
         self._cached[pair] = status
         return status
 
@@ -295,10 +277,7 @@ class AdminRegistry(Collection[int]):
         self.grants = {one.user_id: one for one in granted if is_person(one.user_id)}
 
     async def grant(self, user_id: int, by: int) -> None:
-        """Grant admin rights to a user.
-
-        Raises ArchiveUnavailable (then nothing has changed) and ValueError where the id is not a person's.
-        """
+        """Grant admin rights. Raises ValueError for no person's id, ArchiveUnavailable (then nothing has changed)."""
         if not is_person(user_id):
             raise ValueError(f"{user_id} is no id of a person")
         await readers.grant_admin(self.archive, user_id, by)
@@ -397,10 +376,7 @@ async def list_public_channels(rights: AdminRegistry) -> frozenset[int]:
 async def resolve_channel_access(
     rights: AdminRegistry, reader: Reader, *, among: Collection[int] | None = None, max_age_s: float | None = None
 ) -> ChannelAccess:
-    """Resolve which channels a reader may read in a chat, of all or of `among`.
-
-    `max_age_s` as in `MembershipCache.look_up`.
-    """
+    """Resolve which channels a reader may read in a chat, of all or of `among`; `max_age_s` as in `look_up`."""
     known = await channels.load_channels(rights.archive)
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not reader.private:

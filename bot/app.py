@@ -9,7 +9,7 @@ import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -25,7 +25,7 @@ from bot import middlewares
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_notifications import notify_admins, notify_of_errors
 from bot.app_context import AppContext
-from bot.background import run_in_background
+from bot.background import cancel_tasks, run_in_background
 from bot.control import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
 from bot.handlers import (
@@ -48,7 +48,7 @@ from bot.handlers import (
 )
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
-from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, repeat_job, run_jobs
+from bot.jobs import HistoryService, build_maintenance_jobs, open_history_client, repeat_job, run_jobs
 from bot.logs import throttle_polling_errors
 from bot.media import open_media_reader
 from bot.monitoring import monitor_bot
@@ -60,13 +60,11 @@ from bot.telegram.files import BotFiles, HistoryFiles
 from bot.telegram.recheck import recheck_call
 from bot.telegram.session import RetryMiddleware, create_session, neutralize_call, publish_menu
 from bot.telegram.updates import InboxMiddleware, keep_webhook_set, serve_webhook
-from bot.worker.known_answers import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.media.reader import ExportFiles, FileSource, remove_left_folders
 from ingest.outages import Heartbeat
 from ingest.rebuild import EmbedderChange
-from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import detect_answer_remark
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
@@ -160,9 +158,8 @@ async def run_bot(
 ) -> None:
     """Run the bot until `stop` is set or, without `stop`, until SIGINT or SIGTERM.
 
-    `ready` is set once updates are received. `watch` is told of answers and indexing and changes nothing. Running
-    questions get a few seconds to finish; those that do not are queued again. Raises SettingsWrong for a token that
-    Telegram rejects, ArchiveUnavailable where another process holds the data folder.
+    `ready` is set once updates are received. `watch` is told of answers and indexing and changes nothing. Raises
+    SettingsWrong for a token that Telegram rejects, ArchiveUnavailable where another process holds the data folder.
     """
     if stop is None:
         stop = asyncio.Event()
@@ -190,20 +187,17 @@ async def run_bot(
         stack.push_async_callback(members.close)
         rights = AdminRegistry(settings.bot.admins, members, rag.archive)
         await rights.read()
-        worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
-        worker.meter = monitoring.meter
-        suggestions = worker.suggestions = QuestionSuggester(rag, answer_question)
+        worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, monitoring.meter, watch)
         client = await stack.enter_async_context(open_history_client(settings))
         history = HistoryService(rag.archive, client, indexing.wake) if client else None
         worker.confirm_posts = history.confirm_posts if history else None
         context = monitoring.context = AppContext(
-            settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions, history
+            settings, rag.archive, worker, indexing, rag, reindexing, rights, worker.suggestions, history
         )
         deduplication = middlewares.DeduplicationMiddleware(rag.archive)
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication, inbox))
         notify = partial(notify_admins, bot=bot, context=context)
-        maintenance = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify)
-        jobs = maintenance.jobs(settings.data)
+        jobs = build_maintenance_jobs(rag, indexing.indexer, pulse, indexing.wake, notify, settings.data)
         jobs += [history.build_sweep_job(notify)] if history else []
         stack.enter_context(throttle_polling_errors())
         await stack.enter_async_context(notify_of_errors(notify))
@@ -323,16 +317,14 @@ def _require_token(settings: BotSettings) -> None:
         raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather as it is.") from None
 
 
-@asynccontextmanager
-async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncIterator[Bot]:
+def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AbstractAsyncContextManager[Bot]:
     session = create_session(settings)
     # the check is inside the retries: each try is checked
     for middleware in (RetryMiddleware(), neutralize_call, EphemeralMiddleware(), recheck_call, inbox):
         session.middleware(middleware)
     # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
     default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)
-    async with Bot(settings.token.get_secret_value(), session, default=default).context() as bot:
-        yield bot
+    return Bot(settings.token.get_secret_value(), session, default=default).context()
 
 
 async def _wait_for_telegram(bot: Bot, settings: Settings) -> None:
@@ -384,6 +376,4 @@ async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool
             await task  # raises the task's exception, if any
         return task.done()
     finally:
-        task.cancel()
-        stopped.cancel()
-        await asyncio.gather(task, stopped, return_exceptions=True)
+        await cancel_tasks((task, stopped))

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -15,6 +15,21 @@ def spawn(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> as
     tasks.add(task)
     task.add_done_callback(tasks.discard)
     return task
+
+
+async def cancel_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    ending = [*tasks]  # a task leaves the set of `spawn` when it ends
+    for task in ending:
+        task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
+
+
+async def wait_for_event(event: asyncio.Event, seconds: float) -> None:
+    """Wait until an event is set, for so many seconds at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 @asynccontextmanager
@@ -33,6 +48,4 @@ async def run_in_background(
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_tasks(tasks)

@@ -16,13 +16,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
-from bot.background import run_in_background
+from bot.background import cancel_tasks, run_in_background, wait_for_event
 from bot.settings import Settings
 from ingest import integrity, outages
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
@@ -98,8 +97,7 @@ class JobLog:
         if logged == reason and outages.get_monotonic_time() - at < _REPEAT_LOG_SECONDS:
             return False
         self._last_logged[name] = (reason, outages.get_monotonic_time())
-        # Only a bug needs a traceback.
-        bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
+        bug = None if isinstance(problem, str | RagError) else problem  # only a bug needs a traceback
         log.error("%s: %s", name, reason, exc_info=bug)
         return True
 
@@ -133,14 +131,10 @@ async def repeat_job(
             continue
         job_log.record_success(name, outages.get_monotonic_time() - started)
         pause = seconds
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await wakeup.wait()
+        await wait_for_event(wakeup, seconds)
 
 
 _OVERDUE_AFTER, _OVERDUE_START_SECONDS = timedelta(hours=25), 600.0  # until the work of a start is done
-
-JobWork = Callable[[], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +145,7 @@ class ScheduledJob:
     """
 
     name: str
-    work: JobWork
+    work: Callable[[], Awaitable[str | None]]
     seconds: float = math.inf
     first: float | None = None
     at: time | None = None
@@ -196,9 +190,7 @@ async def _repeat_scheduled_job(
 ) -> None:
     """Run a job after each pause, which does not depend on the wall clock, and at each ring of the bell."""
     while True:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                await bell.wait()
+        await wait_for_event(bell, pause)
         bell.clear()
         started = outages.get_monotonic_time()
         try:
@@ -221,69 +213,59 @@ _BACKUP_TIME, _CHECK_TIME = time(3, 15), time(3, 45)
 _DAMAGE_CHECK_SECONDS = 5.0  # after the start
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceJobs:
-    """Maintenance jobs and their dependencies. `wake` starts processing pending posts, `tell` notifies admins."""
+def build_maintenance_jobs(
+    rag: Engine,
+    indexer: LexicalIndexer,
+    pulse: outages.Heartbeat,
+    wake: Callable[[], None],
+    tell: outages.NotifyAdmins,
+    settings: DataSettings,
+) -> list[ScheduledJob]:
+    """Build the maintenance jobs. `wake` starts processing pending posts, `tell` notifies admins."""
+    archive = rag.archive
 
-    rag: Engine
-    indexer: LexicalIndexer
-    pulse: outages.Heartbeat
-    wake: Callable[[], None]
-    tell: outages.NotifyAdmins
+    async def process_inbox() -> None:  # in case a wake-up was lost
+        wake()
 
-    def jobs(self, settings: DataSettings) -> list[ScheduledJob]:
-        """All jobs."""
-
-        async def wake() -> None:  # in case a wake-up was lost
-            self.wake()
-
-        async def free_memory() -> None:
-            await asyncio.to_thread(processes.release_free_memory)
-
-        async def check() -> str:
-            return str(await integrity.check_integrity(self.rag, self.indexer, self.tell))
-
-        archive, kept = self.rag.archive, timedelta(days=settings.keep_questions_days)
-        jobs = [
-            ScheduledJob("inbox", wake, _INBOX_SECONDS),
-            ScheduledJob("heartbeat", self.heartbeat, _HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS),
-            ScheduledJob("gaps", partial(outages.report_gaps, archive, self.tell), _GAPS_SECONDS),
-            ScheduledJob("save", self.indexer.save, _SAVE_SECONDS),
-            ScheduledJob("forget", partial(self.forget, kept), _FORGET_SECONDS),
-            ScheduledJob("memory", free_memory, _MEMORY_SECONDS),
-            ScheduledJob("check", check, at=_CHECK_TIME, loud=True),
-        ]
-        if archive.large:  # too large to be checked when it is opened
-            jobs.append(ScheduledJob("damage", archive.check_pages, first=_DAMAGE_CHECK_SECONDS, loud=True))
-        if settings.backups:
-            back_up = partial(run_cancellable, partial(_back_up, archive.folder, settings.backups))
-            jobs.append(ScheduledJob("backup", back_up, at=_BACKUP_TIME, loud=True))
-        return jobs
-
-    async def heartbeat(self) -> str:
-        """Record contact with Telegram; notify admins if it was lost for too long."""
-        noted = await self.pulse.beat()
-        if noted:
-            await outages.report_gaps(self.rag.archive, self.tell)
+    async def beat() -> str:
+        if noted := await pulse.beat():
+            await outages.report_gaps(archive, tell)
         return f"{noted} gaps" if noted else ""
 
-    async def forget(self, kept: timedelta) -> str:
-        """Delete expired data, some of it older than `kept`.
-
-        Age is measured from the last heartbeat, so that a clock that jumps ahead expires nothing.
-        """
-        archive, now = self.rag.archive, await get_last_heartbeat(self.rag.archive)
+    async def forget() -> str:
+        now = await get_last_heartbeat(archive)  # not the clock's: one that jumps ahead expires nothing
         if now is None:
             return ""
-        removed = await forget_old_data(archive, now, kept, timedelta(minutes=self.rag.settings.memory.minutes))
+        kept, talks = timedelta(days=settings.keep_questions_days), timedelta(minutes=rag.settings.memory.minutes)
+        removed = await forget_old_data(archive, now, kept, talks)
         removed["posts"] = await forget_unapproved_channels(archive, now)
         return ", ".join(f"{number} {what}" for what, number in removed.items() if number)
 
+    async def free_memory() -> None:
+        await asyncio.to_thread(processes.release_free_memory)
 
-def _back_up(folder: Path, keep: int, stop: threading.Event) -> str:
-    made = make_backup(folder, stop)
-    prune_backups(folder, keep)
-    return made.name
+    async def check() -> str:
+        return str(await integrity.check_integrity(rag, indexer, tell))
+
+    def back_up(stop: threading.Event) -> str:
+        made = make_backup(archive.folder, stop)
+        prune_backups(archive.folder, settings.backups)
+        return made.name
+
+    jobs = [
+        ScheduledJob("inbox", process_inbox, _INBOX_SECONDS),
+        ScheduledJob("heartbeat", beat, _HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS),
+        ScheduledJob("gaps", partial(outages.report_gaps, archive, tell), _GAPS_SECONDS),
+        ScheduledJob("save", indexer.save, _SAVE_SECONDS),
+        ScheduledJob("forget", forget, _FORGET_SECONDS),
+        ScheduledJob("memory", free_memory, _MEMORY_SECONDS),
+        ScheduledJob("check", check, at=_CHECK_TIME, loud=True),
+    ]
+    if archive.large:  # too large to be checked when it is opened
+        jobs.append(ScheduledJob("damage", archive.check_pages, first=_DAMAGE_CHECK_SECONDS, loud=True))
+    if settings.backups:
+        jobs.append(ScheduledJob("backup", partial(run_cancellable, back_up), at=_BACKUP_TIME, loud=True))
+    return jobs
 
 
 _SWEEP_SECONDS, _FIRST_SWEEP_SECONDS = 3600.0, 120.0
@@ -308,9 +290,7 @@ class HistoryService:
         try:
             await BackfillRunner(self.archive, self.source, self.wake).run()
         finally:
-            for task in self.tasks:
-                task.cancel()
-            await asyncio.gather(*self.tasks, return_exceptions=True)
+            await cancel_tasks(self.tasks)
 
     async def confirm_posts(self, keys: Iterable[PostKey]) -> bool:
         """Look at posts that an answer is about to cite; True where one of them changed or is gone."""
@@ -339,8 +319,7 @@ async def open_history_client(settings: Settings) -> AsyncIterator[HistoryClient
         return
     from ingest.mtproto import HistoryClient
 
-    token = settings.bot.token.get_secret_value()
-    secret = chosen.api_hash.get_secret_value()
+    secret, token = chosen.api_hash.get_secret_value(), settings.bot.token.get_secret_value()
     client = HistoryClient(chosen.api_id, secret, token, settings.data.dir)
     try:
         yield client

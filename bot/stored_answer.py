@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from bot.background import run_in_background
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.run import Run
@@ -203,8 +204,7 @@ def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> Js
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    The content of the messages ("basis", bot/telegram/recheck.py) and a rich message are stored until they have
-    arrived.
+    Their content ("basis", bot/telegram/recheck.py) and a rich message are stored until they have arrived.
     """
     arrived = {name: value for name, value in kept.items() if name not in {"basis", "rich_message"}}
     return json.dumps(arrived | {"messages": list(messages), "rich": "rich_message" in kept}, ensure_ascii=False)
@@ -246,11 +246,9 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
             waiting.task_done()
 
     rag.traced = keep_trace
-    task = asyncio.create_task(work())
-    try:
-        yield
-    finally:
-        rag.traced = before
-        await waiting.join()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    async with run_in_background(work()):
+        try:
+            yield
+        finally:
+            rag.traced = before
+            await waiting.join()

@@ -22,7 +22,7 @@ from aiogram.types import InlineKeyboardMarkup, InputRichMessage, MessageEntity,
 from pydantic import ConfigDict, TypeAdapter
 
 from bot.access import AdminRegistry, get_question_reader
-from bot.background import spawn
+from bot.background import cancel_tasks, spawn
 from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.stored_answer import dump_with_messages
@@ -58,8 +58,8 @@ class AnswerDelivery:
     """Delivery of one answer. `send` may be called again; messages that have arrived are not sent again.
 
     Where `whole` has a rich message, that is sent in place of all; where it is refused, the messages are, and the chat
-    gets no rich ones any more.
-    Where the archive cannot be written the answer is sent all the same: only a restart would not know the progress.
+    gets no rich ones any more. Where the archive cannot be written the answer is sent all the same: only a restart
+    would not know the progress.
     """
 
     bot: Bot
@@ -102,18 +102,16 @@ class AnswerDelivery:
         if address and any(message.message_id for message in self.messages):  # something is shown
             address = replace(address, quiet=True)
         with send_to_asker(address):
-            raw = json.loads(self.whole).get("rich_message") if self.whole else None
-            if not raw:
+            kept = json.loads(self.whole or "{}")
+            if "rich_message" not in kept:
                 return await self._send_messages()
-            rich = InputRichMessage.model_validate_json(raw)
+            rich = InputRichMessage.model_validate_json(kept.pop("rich_message"))
             first = self.messages[0]
             try:
                 return [await self._deliver_message(first, rich)]
             except session.RICH_REFUSALS as exc:
                 log.warning("question %d: its rich message was refused: %s", self.asked.id, exc)
             self.messages[0] = first
-            kept = json.loads(self.whole or "{}")
-            del kept["rich_message"]
             await self.keep(json.dumps(kept, ensure_ascii=False))
             sent = await self._send_messages()
             if not self.asked.asker_only:  # what one member cannot be sent says nothing of the group
@@ -198,11 +196,7 @@ _MAX_TRYING_SECONDS = 86_400.0
 
 @dataclass(slots=True)
 class Outbox:
-    """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
-
-    The content of an answer is checked before each attempt to send it, whoever makes the attempt
-    (bot/telegram/recheck.py); an answer that no longer holds is replaced by a sentence that says so.
-    """
+    """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed."""
 
     bot: Bot
     archive: Archive
@@ -225,10 +219,7 @@ class Outbox:
 
     async def stop(self) -> None:
         """Stop sending; undelivered answers are sent after the next start."""
-        late = [*self.deliveries]
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await cancel_tasks(self.deliveries)
 
     async def _try_to_send(self, delivery: AnswerDelivery) -> bool:
         """Send an answer and close its question; False where it has to be tried again later."""

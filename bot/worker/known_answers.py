@@ -11,16 +11,19 @@ alone. One is offered at a time, and to a reader once in a talk.
 import asyncio
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import accumulate, chain, zip_longest
 
+from cachetools import LRUCache
+
 from bot.question_generation import generate_questions
 from bot.stored_answer import hash_text_version
 from bot.views.keyboards import make_callback_token
+from rag_core.answer import answer_question
 from rag_core.conversation.followups import find_question_names, follows_earlier_question, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import RagError
@@ -75,8 +78,6 @@ _PER_CHANNEL, _NEWEST_POSTS = 5, 60
 _FIRST_RUN_SECONDS, _INTERVAL_SECONDS, _PAUSE_SECONDS = 30.0, 600.0, 0.2
 _MAX_BUTTON_CHARACTERS = 60
 
-AnswerFunction = Callable[[Question, Engine], Awaitable[Answer]]
-
 log = logging.getLogger(__name__)
 
 
@@ -93,12 +94,11 @@ class SuggestedQuestion:
 class QuestionSuggester:
     """Suggester of questions: `run` makes them, `suggest` and `find` only give those whose posts are unchanged."""
 
-    def __init__(self, rag: Engine, answer_question: AnswerFunction) -> None:
+    def __init__(self, rag: Engine) -> None:
         self._rag = replace(rag, writer=None, planner=None, recipe=DIRECT_RECIPE, traced=lambda run: None)
-        self._answer_question = answer_question
         self._kept: dict[int, list[SuggestedQuestion]] = {}
         self._asked: set[tuple[PostKey, str]] = set()
-        self._offered: dict[int, set[str]] = {}
+        self._offered: LRUCache[int, set[str]] = LRUCache(_MAX_READERS)
         self._seq = 0
 
     async def run(self) -> None:
@@ -148,7 +148,7 @@ class QuestionSuggester:
             while (await fetch_queue_stats(self._rag.archive)).waiting:  # noqa: ASYNC110 - the archive rings no bell
                 await asyncio.sleep(_PAUSE_SECONDS)
             viewer = Viewer(0, frozenset({post.key.chat_id}))
-            answer = await self._answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)
+            answer = await answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)
             if answer.shortfalls:
                 self._asked.discard((post.key, mark))
             answered = answer.certainty is Certainty.SURE and answer.posts()[:1] == (post.key,)
@@ -167,8 +167,6 @@ class QuestionSuggester:
     def note_offered(self, reader: int, text: str) -> None:
         """Note that a reader was offered a question, in memory alone."""
         self._offered.setdefault(reader, set()).add(text)
-        if len(self._offered) > _MAX_READERS:
-            del self._offered[next(iter(self._offered))]
 
     def forget_offered(self, reader: int) -> None:
         """Forget what a reader was offered: a new talk begins."""

@@ -21,12 +21,14 @@ from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
 from bot import access, stored_answer
 from bot.access import AdminRegistry, get_question_reader
+from bot.background import cancel_tasks
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.indexing import BotObserver
 from bot.jobs import JobLog
 from bot.metrics import Meter
 from bot.settings import BotSettings, find_time_zone
+from bot.stored_answer import JsonObject
 from bot.telegram import recheck
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import EditWithoutRetry
@@ -162,20 +164,20 @@ class QuestionWorker:
         rag: Engine,
         settings: BotSettings,
         rights: AdminRegistry,
-        job_log: JobLog | None = None,
-        watch: BotObserver | None = None,
+        job_log: JobLog,
+        meter: Meter,
+        watch: BotObserver | None,
     ) -> None:
         self._bot, self._rag, self._settings, self._rights, self._watch = bot, rag, settings, rights, watch
-        self.meter = Meter()
-        self.suggestions: QuestionSuggester | None = None
+        self._job_log, self.meter = job_log, meter
+        self.suggestions = QuestionSuggester(rag)
         # looks whether posts are still in their channels; True where an answer must be made anew
         self.confirm_posts: Callable[[Iterable[PostKey]], Awaitable[bool]] | None = None
-        self._job_log = job_log or JobLog(rag.archive)
         self.limits = RateLimiter(rag.archive, settings, rights)
 
         self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._verifications = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES - 1)
-        self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, stored_answer.JsonObject]]]] = {}
+        self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, JsonObject]]]] = {}
         self._stopped_by_reader: set[int] = set()
         self._positions = QueuePositions(bot, rag.archive, lambda: len(self._running))
         self._wakeups = [asyncio.Event() for _ in range(_WORKER_COUNT)]
@@ -206,10 +208,8 @@ class QuestionWorker:
         for bell in self._wakeups:
             bell.set()
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=drain)
-            for task in (*late, self._positions_task):
-                task.cancel()
-            await asyncio.gather(*self._tasks, self._positions_task, return_exceptions=True)
+            await asyncio.wait(self._tasks, timeout=drain)
+            await cancel_tasks((*self._tasks, self._positions_task))
         await self._outbox.stop()
         await questions.requeue_questions(self._rag.archive)
 
@@ -305,9 +305,7 @@ class QuestionWorker:
         except RagError as exc:
             log.warning("question %d: it is not asked again for its asker: %s", asked.id, exc)
 
-    async def _build_buttons(
-        self, asked: QuestionRow, found: stored_answer.JsonObject | None
-    ) -> InlineKeyboardMarkup | None:
+    async def _build_buttons(self, asked: QuestionRow, found: JsonObject | None) -> InlineKeyboardMarkup | None:
         words, given = get_translator(asked.lang), stored_answer.parse_stored_answer(found or {})
         if asked.kind == "verify":
             return keyboards.build_quote_keyboard(given, self._rag.archive, words)
@@ -315,7 +313,7 @@ class QuestionWorker:
             return None
         rows = []
         sure = given.certainty is Certainty.SURE and given.cited  # a question beside a doubtful answer distracts
-        if self.suggestions and asked.private and sure:
+        if asked.private and sure:
             viewer = Viewer(asked.user_id, frozenset(one.key.chat_id for one in given.cited))
             if next_one := await self.suggestions.suggest(viewer, asked.lang, {one.key for one in given.cited}):
                 self.suggestions.note_offered(asked.user_id, next_one.text)
@@ -323,7 +321,7 @@ class QuestionWorker:
                 rows.append(keyboards.build_suggestion_row(next_one.text, self.suggestions.make_token(next_one)))
         return keyboards.build_answer_keyboard(asked, given, words, *rows)
 
-    async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, stored_answer.JsonObject | None]:
+    async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, JsonObject | None]:
         """Text to send and answer to store; after a failure, an error sentence and None."""
         try:
             if asked.attempts > _MAX_ATTEMPTS:
@@ -363,7 +361,7 @@ class QuestionWorker:
             admin = asked.private and asked.user_id in self._rights
             return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
-    async def _answer(self, asked: QuestionRow, live: streaming.ProgressView) -> tuple[Text, stored_answer.JsonObject]:
+    async def _answer(self, asked: QuestionRow, live: streaming.ProgressView) -> tuple[Text, JsonObject]:
         found = await self.find_answer(asked, live)
         if isinstance(found, Text):
             return found, {}
@@ -436,9 +434,7 @@ class QuestionWorker:
         given = stored_answer.parse_stored_answer(earlier.answer) if earlier else stored_answer.StoredAnswer()
         return (*given.passed, *(one.key for one in given.cited))
 
-    async def _render(
-        self, asked: QuestionRow, found: Answer, words: Translator
-    ) -> tuple[Text, stored_answer.JsonObject]:
+    async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, JsonObject]:
         cited = await visible_posts.fetch_posts(
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
@@ -467,17 +463,15 @@ class QuestionWorker:
         self,
         asked: QuestionRow,
         text: Text,
-        stored: stored_answer.JsonObject,
+        stored: JsonObject,
         content: recheck.ShownContent,
         noted: recheck.ShownContent,
-    ) -> stored_answer.JsonObject:
+    ) -> JsonObject:
         """Add the rich message where the chat chose that form, and the content of the form to what is stored."""
-        chosen = await readers.is_rich_chat(self._rag.archive, asked.chat_id)
-        if not chosen or (rich := build_rich_message(text)) is None:
-            return stored | {"basis": content.as_json()}
-        return stored | {
-            "basis": (content | noted).as_json(), "rich_message": rich.model_dump_json(exclude_none=True)
-        }  # fmt: skip
+        if await readers.is_rich_chat(self._rag.archive, asked.chat_id) and (rich := build_rich_message(text)):
+            content |= noted
+            stored = stored | {"rich_message": rich.model_dump_json(exclude_none=True)}
+        return stored | {"basis": content.as_json()}
 
     async def _render_first(self, asked: QuestionRow, words: Translator, found: Answer) -> recheck.View:
         found = await apply_group_rules(asked, found, self._rag.archive)

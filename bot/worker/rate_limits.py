@@ -30,8 +30,7 @@ class TokenBuckets:
     def __init__(
         self, span: float = _LIMIT_PERIOD.total_seconds(), clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._span = span
-        self._clock = clock
+        self._span, self._clock = span, clock
         self._spent: dict[Hashable, tuple[float, float]] = {}  # key -> missing share of the bucket, and when
 
     def take(self, *limits: tuple[Hashable, int]) -> float:
@@ -55,9 +54,7 @@ class RateLimiter:
     """Rate limits of readers and chats over the last hour. Admins have none."""
 
     def __init__(self, archive: Archive, settings: BotSettings, rights: AdminRegistry) -> None:
-        self._archive = archive
-        self._settings = settings
-        self._rights = rights
+        self._archive, self._settings, self._rights = archive, settings, rights
         self._reminded: dict[int, datetime] = {}
         self._buckets = TokenBuckets()
         self._lock = asyncio.Lock()
@@ -90,10 +87,7 @@ class RateLimiter:
     def count_command(
         self, reader: int, chat_id: int, *, press: bool = False, program: bool = False
     ) -> timedelta | None:
-        """Count a command or a button press; returns the time until the next one is allowed, None: counted.
-
-        The limit is as many commands as questions. Commands leave no rows, so they are counted in memory.
-        """
+        """Count a command or a press, as many as questions; returns the time until the next, None: counted."""
         if reader in self._rights and not program:
             return None
         times = _PRESSES_PER_COMMAND if press else 1

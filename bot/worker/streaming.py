@@ -17,7 +17,7 @@ from aiogram.methods import SendMessageDraft, SendRichMessageDraft
 from aiogram.types import ReplyParameters
 from aiogram.utils.formatting import BlockQuote, Text, as_list
 
-from bot.background import run_in_background
+from bot.background import run_in_background, wait_for_event
 from bot.i18n import Translator, get_translator
 from bot.telegram import recheck
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
@@ -214,10 +214,7 @@ _FAILED_TEXT = "an answer could not be shown while it was made"
 async def show_progress(
     live: ProgressView, screen: Screen, bot: Bot, asked: questions.QuestionRow, checking: RecheckFactory
 ) -> AsyncIterator[None]:
-    """Show progress and "typing" until the block ends.
-
-    `checking` is `recheck_before_sending` for its reader: posts that are no longer open to them are not shown.
-    """
+    """Show progress and "typing" until the block ends; `checking` is `recheck_before_sending` for its reader."""
     shows = _update_screen(live, screen, checking), _show_typing(bot, asked)
     async with run_in_background(*shows, failed=_FAILED_TEXT):
         yield
@@ -237,9 +234,7 @@ async def show_first_answer(
     """
 
     async def show() -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_FIRST_ANSWER_SECONDS):
-                await live.worth.wait()
+        await wait_for_event(live.worth, _FIRST_ANSWER_SECONDS)
         view = await render(live.extract) if live.extract else live.render()
         with suppress(recheck.SendingRefused), checking(view.content):
             await screen.update(view.text)
@@ -249,9 +244,7 @@ async def show_first_answer(
 
 
 async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFactory) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_FIRST_UPDATE_SECONDS):
-            await live.worth.wait()
+    await wait_for_event(live.worth, _FIRST_UPDATE_SECONDS)
     while True:
         live.news.clear()
         try:
@@ -261,9 +254,7 @@ async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFa
         except recheck.SendingRefused:
             pause = await screen.update(live.render(with_posts=False).text)
         await asyncio.sleep(max(pause, screen.every))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(screen.lasts):
-                await live.news.wait()
+        await wait_for_event(live.news, screen.lasts)
 
 
 async def _show_typing(bot: Bot, asked: questions.QuestionRow) -> None:

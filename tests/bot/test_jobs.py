@@ -1,11 +1,12 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from apscheduler.triggers.cron import CronTrigger
 from driver import wait_until
 
-from bot.jobs import JobLog, MaintenanceJobs, ScheduledJob, run_jobs
+from bot.jobs import JobLog, ScheduledJob, build_maintenance_jobs, run_jobs
 from ingest.outages import GapsFound, Heartbeat, JobFailing
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.settings import DataSettings
@@ -116,7 +117,7 @@ class Desk:
         self.told = []
         self.pulse = Heartbeat(library.rag.archive)
         self.archive = library.rag.archive
-        self.chores = MaintenanceJobs(library.rag, library.indexer, self.pulse, self.ring, self.tell)
+        self.jobs = partial(build_maintenance_jobs, library.rag, library.indexer, self.pulse, self.ring, self.tell)
 
     def ring(self):
         self.rung += 1
@@ -126,7 +127,7 @@ class Desk:
         return True
 
     async def run(self, name, **settings):
-        jobs = {job.name: job for job in self.chores.jobs(DataSettings(**settings))}
+        jobs = {job.name: job for job in self.jobs(DataSettings(**settings))}
         return await jobs[name].work()
 
 
@@ -136,7 +137,7 @@ async def desk(library):
 
 
 async def test_every_job_of_an_archive_in_order_passes(desk):
-    jobs = desk.chores.jobs(DataSettings())
+    jobs = desk.jobs(DataSettings())
     names = [job.name for job in jobs]
     assert names == ["inbox", "heartbeat", "gaps", "save", "forget", "memory", "check", "backup"]
     for job in jobs:
@@ -149,7 +150,7 @@ async def test_backups_are_made_and_so_many_kept_or_none(desk):
     for _ in range(3):
         await desk.run("backup", backups=2)
     assert len(list_backups(desk.archive.folder)) == 2
-    names = [job.name for job in desk.chores.jobs(DataSettings(backups=0))]
+    names = [job.name for job in desk.jobs(DataSettings(backups=0))]
     assert "backup" not in names
 
 

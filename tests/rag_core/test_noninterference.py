@@ -327,7 +327,7 @@ async def everything_shown(rag, text, way):
 
 async def suggested_questions(rag):
     """The questions that are suggested to the same reader, made from all channels."""
-    suggester = QuestionSuggester(replace(rag, calibration=rag.calibration.without_bars()), answer_question)
+    suggester = QuestionSuggester(replace(rag, calibration=rag.calibration.without_bars()))
     await suggester.make_suggestions()
     offered = await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")
     return [] if offered is None else [repr(offered)]

@@ -384,9 +384,8 @@ async def resolve_channel_access(
         shared = {key: channel for key, channel in active.items() if key in bound}
         if not reader.alone:
             return ChannelAccess(shared)
-        own = await resolve_channel_access(
-            rights, Reader(reader.user_id, reader.user_id, private=True), among=among, max_age_s=max_age_s
-        )
+        in_private = Reader(reader.user_id, reader.user_id, private=True)
+        own = await resolve_channel_access(rights, in_private, among=among, max_age_s=max_age_s)
         closed = {key: c for key, c in own.open.items() if c.visibility is not Visibility.PUBLIC}
         unknown, unconfirmed = own.unknown - shared.keys(), own.unconfirmed - shared.keys()
         return replace(own, open=shared | closed, unknown=unknown, unconfirmed=unconfirmed)

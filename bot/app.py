@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
@@ -28,24 +29,7 @@ from bot.app_context import AppContext
 from bot.background import cancel_tasks, run_in_background
 from bot.control import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
-from bot.handlers import (
-    admin,
-    answers,
-    channels,
-    citations,
-    errors,
-    groups,
-    imports,
-    inline,
-    membership,
-    posts,
-    privacy,
-    questions,
-    search,
-    start,
-    unanswered,
-    watches,
-)
+from bot.handlers import admin, channels, inline, membership, search
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService, build_maintenance_jobs, open_history_client, repeat_job, run_jobs
@@ -83,10 +67,11 @@ ALLOWED_UPDATES = (
 
 # In the order in which they are tried. An article sent from an inline query asks nothing, and where only admins may ask
 # no other handler answers. The last three take what is left: remarks, all text in private chats, and all buttons.
-_HANDLERS = (
-    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, unanswered,
-    admin, answers, questions, errors,
-)  # fmt: skip
+_HANDLER_NAMES = (
+    "inline groups membership channels posts search citations start privacy watches imports unanswered admin answers "
+    "questions errors"
+).split()
+_HANDLERS = [import_module(f"bot.handlers.{name}") for name in _HANDLER_NAMES]
 
 
 def build_dispatcher(context: AppContext, once: middlewares.DeduplicationMiddleware) -> Dispatcher:

@@ -82,11 +82,8 @@ class FolderLocked(ArchiveUnavailable):
 @contextmanager
 def lock_data_folder(folder: Path) -> Iterator[None]:
     """Lock the data folder, made where missing. Raises FolderLocked (another holds it), else ArchiveUnavailable."""
-    with translate_errors(
-        ArchiveUnavailable,
-        OSError,
-        say=f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data.",
-    ):
+    refusal = f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data."
+    with translate_errors(ArchiveUnavailable, OSError, say=refusal):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # channel texts are for their readers only
         lock = open_lock_file(folder / "citegram.lock")
     with lock:

@@ -62,8 +62,7 @@ class JobLog:
 
     async def write(self) -> None:
         """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
-        fresh = [self.jobs[name] for name in self._unwritten]
-        if fresh:
+        if fresh := [self.jobs[name] for name in self._unwritten]:
             await index_state.save_jobs(self._archive, fresh)
             self._unwritten -= {job.name for job in fresh if self.jobs[job.name] is job}
 
@@ -294,8 +293,7 @@ class HistoryService:
 
     async def confirm_posts(self, keys: Iterable[PostKey]) -> bool:
         """Look at posts that an answer is about to cite; True where one of them changed or is gone."""
-        changed = await look_before_citing(self.archive, self.client, keys)
-        if changed:
+        if changed := await look_before_citing(self.archive, self.client, keys):
             self.wake()
         return changed
 

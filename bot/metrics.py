@@ -13,19 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+import prometheus_client as prometheus
 from aiogram import Bot, exceptions
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
 from aiogram.methods import DeleteWebhook, GetUpdates, GetWebhookInfo, Response, SetWebhook, TelegramMethod
 from aiogram.methods.base import TelegramType
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-)
 
 from rag_core.run import Run, begin_request
 from rag_core.storage.questions import QuestionRow
@@ -37,18 +29,18 @@ _QUESTION_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 90, 180, 600)
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _COUNTS = (1, 2, 3, 4, 6, 8, 12)
 
-disable_created_metrics()  # type: ignore[no-untyped-call] # they would be a second series for each metric
+prometheus.disable_created_metrics()  # type: ignore[no-untyped-call] # they would be a second series for each metric
 
 
 class Instruments:
     """Counters and histograms of one bot; `registry` holds them and the metrics of the process."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        self.registry = prometheus.CollectorRegistry()
+        for collector in (prometheus.ProcessCollector, prometheus.PlatformCollector, prometheus.GCCollector):
             collector(registry=self.registry)
-        counter = partial(Counter, namespace="citegram", registry=self.registry)
-        histogram = partial(Histogram, namespace="citegram", registry=self.registry)
+        counter = partial(prometheus.Counter, namespace="citegram", registry=self.registry)
+        histogram = partial(prometheus.Histogram, namespace="citegram", registry=self.registry)
         self.questions = counter(
             "questions", "Questions: answered, refused, trouble, stopped.", ("kind", "recipe", "outcome")
         )

@@ -25,17 +25,9 @@ from bot import access, stored_answer
 from bot.app_context import AppContext
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.jobs import repeat_job
+from bot.telegram import recheck
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
-from bot.telegram.recheck import (
-    ContentWithdrawn,
-    RecheckUnavailable,
-    SendingRefused,
-    ShownContent,
-    ShownPost,
-    View,
-    collect_content_of_posts,
-    recheck_before_sending,
-)
+from bot.telegram.recheck import ShownContent, ShownPost, View
 from bot.telegram.session import PERMANENT_ERRORS, RICH_REFUSALS, ChatTasks, get_backoff, send_in_background
 from bot.views import keyboards
 from bot.views.answer import get_answer_translator, link_author, link_number, render_stored_sentences
@@ -117,7 +109,7 @@ class WatchNotifier:
             for watch in watches:
                 if not is_quiet(watch.quiet, now.hour):
                     await self._send_of_watch(watch, now)
-        except SendingRefused:  # what may be sent is looked at again the next time
+        except recheck.SendingRefused:  # what may be sent is looked at again the next time
             return
         except exceptions.TelegramForbiddenError:
             await subscriptions.mark_chat_blocked(self._archive, chat_id, blocked=True)
@@ -132,12 +124,10 @@ class WatchNotifier:
         reader = access.Reader(watch.user_id, watch.chat_id, watch.private)
         viewer = await access.build_viewer(self._context.admins, reader)
         over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
-        left = [hit for hit in over if hit.found_at < midnight and not viewer.may_miss(hit.key.chat_id)]
-        if left:
+        if left := [hit for hit in over if hit.found_at < midnight and not viewer.may_miss(hit.key.chat_id)]:
             readable = [hit.key for hit in left if hit.key.chat_id in viewer.channels]
             found = (await visible_posts.fetch_posts(self._archive, readable)).values()
-            matching = await asyncio.to_thread(_list_matching, watch, found)
-            if matching:
+            if matching := await asyncio.to_thread(_list_matching, watch, found):
                 line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(matching))
                 with send_in_background():
                     send = partial(self._bot.send_message, watch.chat_id)
@@ -224,11 +214,9 @@ def _render_notice(
     link, (start, end) = link_author(post.key, channel, post.origin, words), shown.spans[0]
     also = [words("watch-also", count=len(others))] if others else []
     head = Bold(neutralize_links(words("watch-notice", text=watch.text)))
-    buttons = keyboards.build_keyboard(
-        [(words(to), keyboards.Press(to=to, number=watch.id)) for to in ("watch-mute", "watch-stop")]
-    )
+    row = [(words(to), keyboards.Press(to=to, number=watch.id)) for to in ("watch-mute", "watch-stop")]
     text = as_list(head, neutralize_links(post.text[start:end]), link, *also)
-    return View(text, ShownContent((shown,), counted=frozenset(others)), buttons)
+    return View(text, ShownContent((shown,), counted=frozenset(others)), keyboards.build_keyboard(row))
 
 
 _DIGEST_INTERVAL_SECONDS, _MAX_DIGEST_PAUSE_SECONDS = 20.0, 300.0
@@ -265,9 +253,9 @@ async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) 
         await subscriptions.delete_digest_plan(archive, plan.chat_id)
     except exceptions.TelegramMigrateToChat as exc:
         await readers.move_group(archive, plan.chat_id, exc.migrate_to_chat_id)
-    except (SendingRefused, exceptions.TelegramAPIError, exceptions.ClientDecodeError) as exc:
+    except (recheck.SendingRefused, exceptions.TelegramAPIError, exceptions.ClientDecodeError) as exc:
         context.indexing.job_log.record_failure(_DIGEST_JOB, f"A digest was not sent: {type(exc).__name__}.")
-        if isinstance(exc, RecheckUnavailable):  # Telegram's refusals have pauses of their own
+        if isinstance(exc, recheck.RecheckUnavailable):  # Telegram's refusals have pauses of their own
             await subscriptions.reschedule_digest(archive, plan, plan.since, now + _RETRY_AFTER)
     else:
         zone = await context.load_zone(plan.chat_id)
@@ -294,7 +282,7 @@ async def send_digest(
         viewer = viewer if plan.channels is None else viewer.narrow(plan.channels)
         missed = access.describe_shortfalls(viewer, words)
         if missed and wait and until - plan.since < timedelta(days=plan.days) + _LONGEST_WAIT:
-            raise RecheckUnavailable("Telegram did not say which channels the reader is a member of.")
+            raise recheck.RecheckUnavailable("Telegram did not say which channels the reader is a member of.")
         wanted = viewer.select_readable(found.open)
         newest = await visible_posts.list_posts_between(context.archive, wanted, since, until, 1)
         lines = await build_period_digest(context.archive, wanted, since, until) if newest else []
@@ -310,10 +298,10 @@ async def send_digest(
         view = render_digest(lines, wanted, shown, since, until)
         if missed:
             view = replace(view, text=as_list(view.text, Italic(missed), sep="\n\n"))
-        with suppress(ContentWithdrawn):
+        with suppress(recheck.ContentWithdrawn):
             await _send_in_chosen_form(bot, plan.chat_id, view, reader, context)
             return newest[0].date + timedelta(seconds=1)
-    raise ContentWithdrawn
+    raise recheck.ContentWithdrawn
 
 
 async def _send_in_chosen_form(bot: Bot, chat_id: int, view: View, reader: access.Reader, context: AppContext) -> None:
@@ -323,7 +311,7 @@ async def _send_in_chosen_form(bot: Bot, chat_id: int, view: View, reader: acces
         await view.send(send, reader, context.admins)
         return
     try:
-        with recheck_before_sending(view.content, reader, context.admins):
+        with recheck.recheck_before_sending(view.content, reader, context.admins):
             await bot.send_rich_message(chat_id, rich, reply_markup=view.buttons)
     except RICH_REFUSALS as exc:
         log.warning("a rich message was refused: %s", exc)
@@ -388,8 +376,7 @@ class AnswerUpdater:
                 found = [key for key in cited if key in changed or key.chat_id in removed]
                 self._due = dict.fromkeys(found, due) | self._due
             self._seq, self._approved = last, approved
-        ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
-        if ripe:
+        if ripe := {key for key, moment in self._due.items() if moment <= time.monotonic()}:
             await self._update_answers(ripe)
 
     async def _update_answers(self, keys: Collection[PostKey] | None) -> None:
@@ -407,12 +394,11 @@ class AnswerUpdater:
                 try:
                     await self._update_answer(asked, answer)
                     continue
-                except ContentWithdrawn:  # changed again meanwhile
+                except recheck.ContentWithdrawn:  # changed again meanwhile
                     again = now + _DEBOUNCE_SECONDS
-                except (exceptions.TelegramAPIError, exceptions.ClientDecodeError, RecheckUnavailable) as exc:
-                    self._context.indexing.job_log.record_failure(
-                        _ANSWER_JOB, f"An answer was not updated: {type(exc).__name__}."
-                    )
+                except (exceptions.TelegramAPIError, exceptions.ClientDecodeError, recheck.RecheckUnavailable) as exc:
+                    problem = f"An answer was not updated: {type(exc).__name__}."
+                    self._context.indexing.job_log.record_failure(_ANSWER_JOB, problem)
                     again = now + _MIN_EDIT_INTERVAL_SECONDS
             waiting = [one.key for one in answer.cited if keys is None or one.key in keys]
             later |= {key: min(again, later.get(key, again)) for key in waiting}
@@ -427,11 +413,11 @@ class AnswerUpdater:
         reader = access.get_question_reader(asked)
         viewer = await access.build_viewer(self._context.admins, reader)
         if any(viewer.may_miss(one.key.chat_id) for one in answer.cited):
-            raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
+            raise recheck.RecheckUnavailable("Telegram did not say whether the reader is still a member.")
         now, changed, untold = await self._find_changes(asked, answer, viewer, approved)
         if not untold:
             return
-        stored, stands, content = now.stored, now.holds, collect_content_of_posts(now.stored.values())
+        stored, stands, content = now.stored, now.holds, recheck.collect_content_of_posts(now.stored.values())
         words = await get_answer_translator(asked, self._archive)
         shown = RenderContext(words, await self._context.load_zone(asked.chat_id), group=not asked.private)
         if asked.kind == "verify":
@@ -450,8 +436,8 @@ class AnswerUpdater:
         if answer.rich and standing and answer.certainty is Certainty.PROBABLE:
             head.append(Text(format_caveat(answer.confidence, words)))
         text = as_list(*head, *blocks, sep="\n\n")
-        recheck = recheck_before_sending(content, reader, self._context.admins)
-        with send_to_asker(get_answer_address(asked)), recheck, send_in_background():
+        checking = recheck.recheck_before_sending(content, reader, self._context.admins)
+        with send_to_asker(get_answer_address(asked)), checking, send_in_background():
             await self._edit_messages(asked, answer, text, words)
         self._edited_at[asked.id] = time.monotonic()
         await questions.save_noted_changes(self._archive, asked.id, changed)

@@ -271,12 +271,10 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
     try:
         if env_file and env_file.is_file():
             with env_file.open(encoding="utf-8") as stream:
-                wrong = next(
-                    (one for one in parse_stream(stream) if one.error or (one.key and one.value is None)), None
-                )
+                wrong = [one for one in parse_stream(stream) if one.error or (one.key and one.value is None)]
             if wrong:
-                text = wrong.original.string
-                line = wrong.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+                text = wrong[0].original.string
+                line = wrong[0].original.line + text[: len(text) - len(text.lstrip())].count("\n")
                 raise SettingsWrong(
                     f'Line {line} of {env_file} has no "=", or quotes that do not end: write NAME=value.'
                 )

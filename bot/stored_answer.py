@@ -236,9 +236,8 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
             run = await waiting.get()
             try:
                 spans = [{one.name: getattr(span, one.name) for one in fields(span)} for span in run.spans]
-                await save_trace(
-                    rag.archive, run.trace_id, run.recipe, spans, [short.stage for short in run.shortfalls]
-                )
+                without = [short.stage for short in run.shortfalls]
+                await save_trace(rag.archive, run.trace_id, run.recipe, spans, without)
             except ArchiveUnavailable as exc:
                 log.warning("the trace %s was not kept: %s", run.trace_id, exc.reason)
             except Exception:  # otherwise the loop would end, and `join` would wait for ever

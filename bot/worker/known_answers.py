@@ -11,7 +11,7 @@ alone. One is offered at a time, and to a reader once in a talk.
 import asyncio
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -54,9 +54,8 @@ def hash_question(text: str, archive: Archive) -> str:
 
 async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
     """Answer from the pinned post; None where no post is pinned that this asker may read, or for a follow-up."""
-    pinned = await channels.find_pinned_post(
-        rag.archive, hash_question(question.text, rag.archive), question.viewer.channels
-    )
+    hashed = hash_question(question.text, rag.archive)
+    pinned = await channels.find_pinned_post(rag.archive, hashed, question.viewer.channels)
     post = (await visible_posts.fetch_posts(rag.archive, [pinned])).get(pinned) if pinned else None
     if post is None:
         return None
@@ -66,8 +65,7 @@ async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
     sentences = tuple(quote_span(post, span) for span in beginning)
     if not sentences or await follows_earlier_question(question, rag):
         return None
-    known = await channels.load_channels(rag.archive)
-    titles = question.viewer.select_readable(known)
+    titles = question.viewer.select_readable(await channels.load_channels(rag.archive))
     answer = Answer(sentences, 1.0, PINNED_RECIPE, trace_id=get_or_make_request_id(), channels=titles)
     await remember_answer(question, answer, rag)
     return answer
@@ -182,7 +180,6 @@ class QuestionSuggester:
         """Make the token of a button; only this archive can make it."""
         return make_callback_token(repr((*suggested.post, suggested.text)), self._rag.archive.identity, size=9)
 
-    async def _drop_changed(self, suggested: Iterable[SuggestedQuestion]) -> list[SuggestedQuestion]:
-        listed = list(suggested)
-        stored = await visible_posts.fetch_posts(self._rag.archive, [one.post for one in listed])
-        return [one for one in listed if one.post in stored and hash_text_version(stored[one.post].text) == one.mark]
+    async def _drop_changed(self, suggested: Collection[SuggestedQuestion]) -> list[SuggestedQuestion]:
+        stored = await visible_posts.fetch_posts(self._rag.archive, [one.post for one in suggested])
+        return [one for one in suggested if one.post in stored and hash_text_version(stored[one.post].text) == one.mark]

@@ -38,15 +38,7 @@ from bot.views.format import neutralize_links, split_pages
 from bot.views.results import render_verdicts
 from bot.views.rich import Progress, build_rich_message
 from bot.views.text import RenderContext
-from bot.worker import streaming
-from bot.worker.delivery import (
-    ANSWERS_JOB,
-    FAILURE_PAUSE_SECONDS,
-    Outbox,
-    build_delivery_messages,
-    load_shown_content,
-    retry_until_saved,
-)
+from bot.worker import delivery, streaming
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin
 from bot.worker.rate_limits import RateLimiter
 from rag_core.answer import answer_question
@@ -109,10 +101,9 @@ class QueuePositions:
         self.forget(asked)
         if screen.message_id is not None:
             text = get_translator(asked.lang)("stopped-nothing")
+            edit = EditWithoutRetry(chat_id=asked.chat_id, message_id=screen.message_id, text=text)
             with send_to_asker(get_answer_address(asked)):
-                await streaming.call_best_effort(
-                    EditWithoutRetry(chat_id=asked.chat_id, message_id=screen.message_id, text=text).as_(self._bot)
-                )
+                await streaming.call_best_effort(edit.as_(self._bot))
 
     async def run(self) -> None:
         """Show positions until cancelled. A question that is answered at once never shows one."""
@@ -183,7 +174,7 @@ class QuestionWorker:
         self._wakeups = [asyncio.Event() for _ in range(_WORKER_COUNT)]
         self._free = set(self._wakeups)  # of the workers that have no question
         self._tasks: list[asyncio.Task[None]] = []
-        self._outbox = Outbox(bot, rag.archive, rights, self._job_log, self.wake)
+        self._outbox = delivery.Outbox(bot, rag.archive, rights, self._job_log, self.wake)
         self._closing = False
 
     def wake(self) -> None:
@@ -249,17 +240,17 @@ class QuestionWorker:
                         waiting, stored = await self._prepare_delivery(asked)
                     except Exception:
                         requeue = partial(questions.requeue_questions, self._rag.archive, asked.id)
-                        await retry_until_saved(requeue, self._job_log)
+                        await delivery.retry_until_saved(requeue, self._job_log)
                         raise
                     self._positions.forget(asked)
                     await asyncio.wait([queueing], timeout=_LOOK_UP_SECONDS)
                     await self._outbox.send(asked, waiting, stored)
                     await queueing
-                self._job_log.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
+                self._job_log.record_success(delivery.ANSWERS_JOB, asyncio.get_running_loop().time() - started)
             except Exception as exc:  # the worker itself must not die
-                self._job_log.record_failure(ANSWERS_JOB, exc)
+                self._job_log.record_failure(delivery.ANSWERS_JOB, exc)
                 self._free.discard(bell)  # questions that come during the pause wake others
-                await asyncio.sleep(FAILURE_PAUSE_SECONDS)
+                await asyncio.sleep(delivery.FAILURE_PAUSE_SECONDS)
             self._free.add(bell)
             bell.set()  # the next question of the same reader may run now
 
@@ -268,7 +259,7 @@ class QuestionWorker:
         waiting, stored = await questions.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
-                content = load_shown_content(stored)
+                content = delivery.load_shown_content(stored)
                 await recheck.recheck_shown_content(content, get_question_reader(asked), self._rights)
             except recheck.ContentWithdrawn:
                 await questions.save_delivery(self._rag.archive, asked.id, [], None)  # it is answered again
@@ -288,7 +279,7 @@ class QuestionWorker:
                 await streaming.call_best_effort(self._bot.delete_message(asked.chat_id, screen.message_id))
                 screen.message_id = None  # why there is no answer is for the asker
             buttons = await self._build_buttons(asked, answer_json)
-            waiting = build_delivery_messages(split_pages(text), buttons, screen.message_id)
+            waiting = delivery.build_delivery_messages(split_pages(text), buttons, screen.message_id)
             stored = None if answer_json is None else json.dumps(answer_json, ensure_ascii=False)
         return waiting, stored
 
@@ -330,9 +321,8 @@ class QuestionWorker:
             checking = partial(recheck.recheck_before_sending, reader=get_question_reader(asked), rights=self._rights)
             screen = self._positions.screen(asked)
             if asked.asker_only:
-                progress = streaming.show_first_answer(
-                    live, screen, partial(self._render_first, asked, live.words), checking
-                )
+                render = partial(self._render_first, asked, live.words)
+                progress = streaming.show_first_answer(live, screen, render, checking)
             else:
                 progress = streaming.show_progress(live, screen, self._bot, asked, checking)
             async with progress:
@@ -435,9 +425,8 @@ class QuestionWorker:
         return (*given.passed, *(one.key for one in given.cited))
 
     async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, JsonObject]:
-        cited = await visible_posts.fetch_posts(
-            self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
-        )
+        named = (*found.list_named_posts(), *(passage.key for passage in found.nearest))
+        cited = await visible_posts.fetch_posts(self._rag.archive, named)
         content = recheck.collect_content_of_answer(found, cited)
         # the notes of a rich message show more of a post than its quotes
         noted = recheck.collect_content_of_posts(cited[key] for key in found.posts() if key in cited)

@@ -199,9 +199,8 @@ class ProgressView:
         author = link_author(key, extract.channels.get(key.chat_id), None, self.words)
         unsure = [format_caveat(extract.confidence, self.words)] if extract.certainty is Certainty.PROBABLE else []
         quote = as_list(*unsure, BlockQuote(neutralize_links(strip_control_characters(first.text))), author)
-        return recheck.View(
-            as_list(quote, stage, sep="\n\n"), recheck.collect_content_of_draft([first], extract.channels)
-        )
+        content = recheck.collect_content_of_draft([first], extract.channels)
+        return recheck.View(as_list(quote, stage, sep="\n\n"), content)
 
 
 Screen = DraftScreen | MessageScreen
@@ -215,8 +214,7 @@ async def show_progress(
     live: ProgressView, screen: Screen, bot: Bot, asked: questions.QuestionRow, checking: RecheckFactory
 ) -> AsyncIterator[None]:
     """Show progress and "typing" until the block ends; `checking` is `recheck_before_sending` for its reader."""
-    shows = _update_screen(live, screen, checking), _show_typing(bot, asked)
-    async with run_in_background(*shows, failed=_FAILED_TEXT):
+    async with run_in_background(_update_screen(live, screen, checking), _show_typing(bot, asked), failed=_FAILED_TEXT):
         yield
 
 

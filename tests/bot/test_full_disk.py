@@ -22,7 +22,6 @@ LONG = "The regatta of wooden sailboats begins on Saturday at noon. " + "сло�
 def _hasty(monkeypatch):
     """What waits after a failure waits shorter."""
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.02))
-    monkeypatch.setattr(question_worker, "FAILURE_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr("bot.worker.delivery.FAILURE_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr("bot.middlewares._CLAIM_RETRY_SECONDS", 0.02)
     monkeypatch.setattr("bot.indexing._MAX_PAUSE_SECONDS", 0.05)

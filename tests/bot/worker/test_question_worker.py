@@ -5,7 +5,7 @@ import pytest
 from driver import OTTO, RITA, say
 from sandbox_chat_changes import set_bot_blocked
 
-from bot.worker import question_worker
+from bot.worker import delivery, question_worker
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.storage import Archive, questions
 
@@ -132,7 +132,7 @@ async def test_what_fails_around_an_answer_does_not_keep_its_reader_from_asking(
 
     monkeypatch.setattr(questions, "load_delivery", load)
     monkeypatch.setattr(questions, "requeue_questions", requeue)
-    monkeypatch.setattr(question_worker, "FAILURE_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(delivery, "FAILURE_PAUSE_SECONDS", 0.05)
     async with live():
         assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
         assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]

@@ -9,7 +9,7 @@ import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -302,14 +302,16 @@ def _require_token(settings: BotSettings) -> None:
         raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather as it is.") from None
 
 
-def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AbstractAsyncContextManager[Bot]:
+@asynccontextmanager
+async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncIterator[Bot]:
     session = create_session(settings)
     # the check is inside the retries: each try is checked
     for middleware in (RetryMiddleware(), neutralize_call, EphemeralMiddleware(), recheck_call, inbox):
         session.middleware(middleware)
     # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
     default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)
-    return Bot(settings.token.get_secret_value(), session, default=default).context()
+    async with Bot(settings.token.get_secret_value(), session, default=default).context() as bot:
+        yield bot
 
 
 async def _wait_for_telegram(bot: Bot, settings: Settings) -> None:

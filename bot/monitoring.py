@@ -40,11 +40,11 @@ _PART_TIMEOUT_SECONDS = 3.0  # for each part; Prometheus waits ten seconds for a
 
 
 def _make_metric(
-    kind: type[GaugeMetricFamily | CounterMetricFamily],
     name: str,
     description: str,
     value: float | Mapping[Any, float],
     *labels: str,
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
 ) -> Metric:
     """Make a metric with one value, or with a value for each combination of its labels."""
     metric = kind(f"citegram_{name}", description, labels=labels)
@@ -53,7 +53,7 @@ def _make_metric(
     return metric
 
 
-_gauge, _counter = partial(_make_metric, GaugeMetricFamily), partial(_make_metric, CounterMetricFamily)
+_gauge, _counter = _make_metric, partial(_make_metric, kind=CounterMetricFamily)
 
 
 class Monitoring:

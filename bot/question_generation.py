@@ -84,9 +84,7 @@ def generate_questions(text: str) -> Iterator[GeneratedQuestion]:
             continue
         lang = detect_language(sentence)
         for kind, pattern in _VALUE_PATTERNS:
-            value = pattern.search(sentence)
-            thing = _find_thing(sentence, value, kind, lang) if value else ""
-            if value and thing:
+            if (value := pattern.search(sentence)) and (thing := _find_thing(sentence, value, kind, lang)):
                 answer = value[1] if value.re.groups else value[0].strip()
                 topic = (kind, *sorted(set(tokenize(thing))))
                 asked = _TEMPLATES[kind, lang].format(thing)

@@ -15,14 +15,8 @@ from zoneinfo import ZoneInfo
 
 from dotenv.parser import parse_stream
 from pydantic import BaseModel, Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+from pydantic_settings.sources import DotEnvSettingsSource, EnvSettingsSource
 
 from rag_core.errors import SettingsWrong
 from rag_core.settings import RagSettings
@@ -225,24 +219,6 @@ class Settings(RagSettings, BaseSettings):
     monitoring: MonitoringSettings = MonitoringSettings()
     mcp: McpSettings = McpSettings()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, the environment, the file. A variable of no section may be another program's: it is warned of."""
-        for source in (env_settings, dotenv_settings):
-            assert isinstance(source, EnvSettingsSource)
-            for name in source.env_vars:
-                section = name.lower().partition("__")[0]
-                if section not in cls.model_fields and _VARIABLE_PATTERN.fullmatch(name.lower()):
-                    log.warning(_describe_unknown_setting(name.upper()))
-        return init_settings, env_settings, dotenv_settings
-
     def rag(self) -> RagSettings:
         """Settings for `open_engine`: without tokens and passwords of the bot."""
         return RagSettings(**{name: getattr(self, name) for name in RagSettings.model_fields})
@@ -278,6 +254,12 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
                 raise SettingsWrong(
                     f'Line {line} of {env_file} has no "=", or quotes that do not end: write NAME=value.'
                 )
+        for source in (EnvSettingsSource(Settings), DotEnvSettingsSource(Settings, env_file)):
+            for name in source.env_vars:
+                section = name.lower().partition("__")[0]
+                # a variable of no section may be another program's
+                if section not in Settings.model_fields and _VARIABLE_PATTERN.fullmatch(name.lower()):
+                    log.warning(_describe_unknown_setting(name.upper()))
         return Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]

@@ -165,10 +165,9 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
 
     sentences = []
     for sentence in answer.sentences:
-        around, quote = sentence.text.rstrip(), None  # no quote: a count, a model's words
-        for place, c in reversed([*enumerate(sentence.citations)]):
-            if c.quote and sentence.text.endswith(c.quote):
-                around, quote = sentence.text.removesuffix(c.quote).rstrip(), place
+        ending = (place for place, c in enumerate(sentence.citations) if c.quote and sentence.text.endswith(c.quote))
+        quote = next(ending, None)  # none: a count, a model's words
+        around = sentence.text.removesuffix("" if quote is None else sentence.citations[quote].quote).rstrip()
         places = [[*c.post, c.start, c.end] for c in sentence.citations]
         sentences.append({"around": around, "quote": quote, "citations": places})
     return {

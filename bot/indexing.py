@@ -64,7 +64,6 @@ class IndexProgressReporter:
 # A post whose wake-up was lost (a crash, a quarantined neighbour) is found after this time at the latest.
 _POLL_INTERVAL_SECONDS = 1.0
 _MAX_PAUSE_SECONDS = 20.0  # a server that was down for hours is searched again half a minute after its return
-_COPIES_LEG, _EMBEDDER_CHANGE = "copies", "embedder"
 
 log = logging.getLogger(__name__)
 
@@ -106,12 +105,12 @@ class IndexingWorker:
         repeat = partial(repeat_job, self.job_log, seconds=self._interval, longest=_MAX_PAUSE_SECONDS)
         loops = [
             repeat(LEXICAL, self._catch_up, wakeup=self._lexical_wakeup),
-            repeat(_COPIES_LEG, group_copies, wakeup=self._copies_wakeup),
+            repeat("copies", group_copies, wakeup=self._copies_wakeup),
         ]
         if self._dense is not None:
             loops.append(repeat(DENSE, self._embed_posts, wakeup=self._dense_wakeup))
         if self.change is not None:
-            loops.append(repeat(_EMBEDDER_CHANGE, self.change.run))
+            loops.append(repeat("embedder", self.change.run))
         await asyncio.gather(*loops)
 
     async def save(self) -> None:

@@ -132,7 +132,6 @@ def throttle_polling_errors() -> Iterator[None]:
         logger.removeFilter(is_news)
 
 
-_SAFE_ERRORS = (RagError, OSError, sqlite3.Error)  # their messages come from this program, the system or SQLite
 # By name, as aiogram takes seconds to load. Its other errors may repeat what was sent or received.
 _TELEGRAM_ERROR_NAMES = {"TelegramAPIError", "ClientError"}
 _MAX_TELEGRAM_MESSAGE = 200  # characters of Telegram's message
@@ -186,7 +185,7 @@ def _escape_control_characters(text: str) -> str:
 
 def _describe_exception(exc: BaseException) -> str:
     names = {kind.__name__ for kind in type(exc).__mro__}
-    if isinstance(exc, _SAFE_ERRORS):
+    if isinstance(exc, RagError | OSError | sqlite3.Error):  # worded by this program, the system or SQLite
         return exc.reason if isinstance(exc, RagError) else str(exc)
     return str(exc)[:_MAX_TELEGRAM_MESSAGE] if _TELEGRAM_ERROR_NAMES & names else type(exc).__name__
 

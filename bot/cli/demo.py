@@ -6,11 +6,10 @@ import json
 import sys
 import webbrowser
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import cast
 from zoneinfo import ZoneInfo
 
-import aiohttp
 from pydantic import SecretStr
 
 from bot.app import run_bot
@@ -18,8 +17,9 @@ from bot.control import hold_folder, hold_folder_or_connect
 from bot.data_folder import catch_up_indexes, show_progress_bar
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.messages import Json
-from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER, Membership, SuggestedQuestion
+from bot.sandbox.messages import BotApiError, Json
+from bot.sandbox.page_api import UserMessage, send_as_person
+from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER, Membership, SandboxState, SuggestedQuestion
 from bot.settings import HistorySettings, Settings, WebhookSettings, is_desktop
 from bot.views.text import format_answer_text
 from ingest.exports import import_export
@@ -31,18 +31,16 @@ from rag_core.models.catalog import ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.run import Budgets
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
-from rag_core.storage import Archive, posts, readers
+from rag_core.storage import Archive, posts, readers, visible_posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.text.tokens import detect_language
-from rag_core.types import Channel, Post, Visibility
+from rag_core.types import Channel, Visibility
 
 ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
 _ADMINS = {1004: ("Nora", "en"), ADMIN_ID: ("Вера", "ru")}  # a reader and an admin in each language of the page
 _READERS = {READER_ID: ("Alex", "en"), 1003: ("Митя", "ru")}
-
 _SAMPLE_ZONE = "Europe/Moscow"  # of the sample channels: their exports have its times
-
-_MAX_CHANGES = 1_000_000  # more than a demo's archive will ever hold
+_MAX_POSTS = 1_000_000  # more than a channel of the demo will ever have
 _ANSWER_TIMEOUT_SECONDS = 30.0
 _DEFAULT_PORTS = range(8765, 8775)
 
@@ -93,17 +91,13 @@ async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_ch
     for user_id, (name, lang) in (_READERS | _ADMINS).items():
         world.add_person(user_id, name, lang=lang)
     world.add_group(GROUP_ID, "Соседи · Neighbours", members=people, bot="administrator")
-    posts_by_channel: dict[int, list[Post]] = {channel.chat_id: [] for channel in sample_channels}
-    for change in await posts.list_post_changes(archive, 0, _MAX_CHANGES):
-        if change.post and change.key.chat_id in posts_by_channel:
-            posts_by_channel[change.key.chat_id].append(change.post)
     for channel in sample_channels:
         public = channel.visibility is Visibility.PUBLIC
         members = people if public else _ADMINS
         room = world.add_channel(channel.chat_id, channel.title, channel.username, members=members)
         room.members |= dict.fromkeys(_ADMINS, Membership("administrator"))
-        history = sorted(posts_by_channel[channel.chat_id], key=lambda post: post.key.message_id)
-        world.add_history(channel.chat_id, history)
+        latest = await visible_posts.list_latest_posts(archive, channel.chat_id, _MAX_POSTS)
+        world.add_history(channel.chat_id, reversed(latest))
         if public:
             await readers.bind_channel(archive, GROUP_ID, channel.chat_id)
     chats = {row["folder"]: int(row["chat_id"]) for row in _load_channel_rows()}
@@ -122,9 +116,8 @@ async def run_demo_bot(settings: Settings) -> AsyncIterator[None]:
     """Run the bot; it reads updates when the block begins, and is stopped cleanly at its end."""
     stop, ready = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(run_bot(settings, stop=stop, ready=ready))
-    waiting = asyncio.create_task(ready.wait())
-    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
+    task.add_done_callback(lambda _: ready.set())
+    await ready.wait()
     try:
         if task.done():
             await task  # it failed to start: raise its error
@@ -166,7 +159,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         models_used = f"{retrievers} {_describe_writer(demo.rag())}"
         if args.once is not None:
             async with run_demo_bot(demo):
-                await _ask_once(sandbox.url, demo, args.once)
+                await _ask_once(sandbox.world, args.once)
             print(f"\n({models_used})", file=sys.stderr)
             return 0
         print(models_used)
@@ -212,24 +205,15 @@ def _describe_writer(settings: RagSettings) -> str:
     return f"Answers are written by a model ({model.name or model.path.name})."
 
 
-async def _ask_once(url: str, settings: Settings, question: str) -> None:
-    patience = _ANSWER_TIMEOUT_SECONDS + Budgets().plan + Budgets().write
-    async with aiohttp.ClientSession(url) as page:
-        state = await _fetch_json(page.get(f"/sandbox/state?since=0&user={READER_ID}"))
-        said = await _fetch_json(page.post("/sandbox/say", json={"user": READER_ID, "text": question}))
-        if not said["ok"]:
-            raise RagError(f"Telegram would not send this question ({said['description']}): ask another one.")
-        with translate_errors(
-            RagError, TimeoutError, say=f"The bot did not answer in {patience:.0f} s: try again with -v to see why."
-        ):
-            async with asyncio.timeout(patience):
-                replies: list[Json] = []
-                while not replies:
-                    state = await _fetch_json(page.get(f"/sandbox/state?since={state['n']}&user={READER_ID}"))
-                    after = [m for m in state["messages"] if m["message_id"] > said["result"]["message_id"]]
-                    replies = [m for m in after if m["chat"]["id"] == READER_ID and m["from"]["is_bot"]]
+async def _ask_once(world: SandboxState, question: str) -> None:
+    patience, messages = _ANSWER_TIMEOUT_SECONDS + Budgets().plan + Budgets().write, world.room(READER_ID).messages
+    refusal = "Telegram would not send this question ({}): ask another one."
+    with translate_errors(RagError, BotApiError, say=refusal):
+        asked = send_as_person(world, READER_ID, READER_ID, UserMessage(question))
+    if not await world.bell.until(lambda: max(messages) > asked["message_id"], patience):
+        raise RagError(f"The bot did not answer in {patience:.0f} s: try again with -v to see why.")
     # Format the text of a message, with the URL after each link whose label is more than a number.
-    message = replies[0]
+    message = next(one for number, one in messages.items() if number > asked["message_id"])
     units: bytes = message["text"].encode("utf-16-le")
     for entity in sorted(message.get("entities", ()), key=lambda e: -int(e["offset"])):
         start, end = 2 * entity["offset"], 2 * (entity["offset"] + entity["length"])
@@ -237,8 +221,3 @@ async def _ask_once(url: str, settings: Settings, question: str) -> None:
         if entity["type"] == "text_link" and not label.strip("[]").isdigit():
             units = units[:end] + f" <{entity['url']}>".encode("utf-16-le") + units[end:]
     print(units.decode("utf-16-le"))
-
-
-async def _fetch_json(call: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> Json:
-    async with call as answer:
-        return cast(Json, await answer.json())

@@ -26,6 +26,11 @@ from rag_core.types import Post
 Json = dict[str, Any]
 
 
+def drop_empty(**fields: Any) -> Json:
+    """Build an object of the fields that are neither None nor False."""
+    return {name: value for name, value in fields.items() if value not in (None, False)}
+
+
 class BotApiError(Exception):
     """Failed call, answered with `{"ok": false}`: HTTP status, what is wrong, and `parameters` if any."""
 
@@ -69,13 +74,11 @@ _ENTITY_PATTERNS = (
     ("phone_number", re.compile(r"\+\d(?:[ ()-]{0,2}\d){6,14}(?!\d)|(?<![\w.,+-])\d{10,15}(?![\w-])")),
 )
 _TRAILING_PUNCTUATION = ".,:;!?)]}»…'\""
-_CLOSED_ENTITY_TYPES = {"pre", "code", "text_link", "text_mention", "phone_number"} | {
-    kind for kind, _ in _ENTITY_PATTERNS
-}
+_CLOSED_ENTITY_TYPES = {"pre", "code", "text_link", "text_mention", *dict(_ENTITY_PATTERNS)}
 
 
-def detect_entities(text: str, known: list[Json]) -> list[Json]:
-    """Detect entities that do not overlap closed ones in `known`, such as links and code."""
+def _add_detected_entities(text: str, known: list[Json]) -> list[Json]:
+    """Detect entities that do not overlap closed ones in `known`, such as links and code; all in their order."""
     taken = [(e["offset"], e["offset"] + e["length"]) for e in known if e["type"] in _CLOSED_ENTITY_TYPES]
     detected: list[Json] = []
     for kind, pattern in _ENTITY_PATTERNS:
@@ -86,7 +89,7 @@ def detect_entities(text: str, known: list[Json]) -> list[Json]:
             if all(end <= left or start >= right for left, right in taken):
                 taken.append((start, end))
                 detected.append({"type": kind, "offset": start, "length": end - start})
-    return detected
+    return sorted(known + detected, key=lambda one: (one["offset"], -one["length"]))
 
 
 MAX_TEXT_CHARACTERS = 4096
@@ -110,28 +113,13 @@ def extract_entity_text(text: str, offset: int, length: int) -> str:
 def prepare_text(
     text: str | None, entities: list[Json] | None = None, limit: int = MAX_TEXT_CHARACTERS, *, empty: bool = False
 ) -> tuple[str, list[Json]]:
-    """Check and clean a text and its entities as a message stores them; 400 for what Telegram refuses.
-
-    `empty` allows an empty text (captions, drafts).
-    """
-    plain, marks = text or "", [dict(entity) for entity in entities or ()]
-    _check_entities(plain, marks)
-    clean, kept = _trim_text(*_clean_text(plain, marks))
+    """Check and clean a text, which may be `empty`, and its entities as a message stores them; 400 as Telegram."""
+    clean, kept, _ = clean_text(text or "", [dict(entity) for entity in entities or ()])
     if not clean and not empty:
         raise bad_request("message text is empty")
     if len(clean) > limit:
         raise bad_request("message is too long" if limit == MAX_TEXT_CHARACTERS else "message caption is too long")
-    return clean, sorted(kept + detect_entities(clean, kept), key=lambda one: (one["offset"], -one["length"]))[
-        :_MAX_ENTITIES
-    ]
-
-
-def prepare_quote(text: str, entities: list[Json]) -> tuple[str, list[Json], int]:
-    """Clean a quote like any text; also returns how many units were removed at its start."""
-    _check_entities(text, entities)
-    plain, moved = _clean_text(text, entities)
-    clean, kept = _trim_text(plain, moved)
-    return clean, kept, count_utf16_units(plain.rstrip()) - count_utf16_units(clean)
+    return clean, _add_detected_entities(clean, kept)[:_MAX_ENTITIES]
 
 
 def _check_entities(text: str, entities: list[Json]) -> None:
@@ -147,9 +135,8 @@ def _check_entities(text: str, entities: list[Json]) -> None:
         if start not in ends or end not in ends:
             raise bad_request(f"can't parse entities: entity {number} cuts a surrogate pair")
         if kind == "text_link":
-            url = entity.get("url")
             try:
-                parts = urlsplit(url or "")
+                parts = urlsplit(entity.get("url") or "")
             except ValueError:
                 parts = urlsplit("")
             if parts.scheme.lower() not in LINK_SCHEMES or not (parts.netloc or parts.path):
@@ -160,23 +147,23 @@ def _check_entities(text: str, entities: list[Json]) -> None:
             raise bad_request(f"can't parse entities: text_mention {number} has no user")
 
 
-def _clean_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
-    """Remove carriage returns and the like, replace other control characters by spaces, and move the entities."""
+def clean_text(text: str, entities: list[Json]) -> tuple[str, list[Json], int]:
+    """Check the entities of a text or quote, clean it, and move them; also, how many units its start lost.
+
+    Carriage returns and the like are removed, other control characters become spaces, and the ends are stripped.
+    """
+    _check_entities(text, entities)
     plain = "".join(" " if char < " " and char not in "\n\r" else char for char in text)
     plain = _DIRECTION_MARKS_PATTERN.sub(lambda run: "\u200c" * len(run[0]), plain)
-    if not _DROPPED_CHARACTERS_PATTERN.search(plain):
-        return plain, entities
-    widths = (0 if _DROPPED_CHARACTERS_PATTERN.match(c) else 1 for c in plain for _ in range(count_utf16_units(c)))
-    places = [0, *accumulate(widths)]
-    return _DROPPED_CHARACTERS_PATTERN.sub("", plain), _move_entities(entities, lambda place: places[place])
-
-
-def _trim_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
-    shorter = text.rstrip()
-    first = min((entity["offset"] for entity in entities), default=len(text))
-    lead = min(len(shorter) - len(shorter.lstrip()), first)
-    end = count_utf16_units(shorter)
-    return shorter[lead:], _move_entities(entities, lambda place: min(place, end) - lead)
+    if _DROPPED_CHARACTERS_PATTERN.search(plain):
+        widths = (0 if _DROPPED_CHARACTERS_PATTERN.match(c) else 1 for c in plain for _ in range(count_utf16_units(c)))
+        places = [0, *accumulate(widths)]
+        entities = _move_entities(entities, lambda place: places[place])
+        plain = _DROPPED_CHARACTERS_PATTERN.sub("", plain)
+    shorter = plain.rstrip()
+    first = min((entity["offset"] for entity in entities), default=len(plain))
+    lead, end = min(len(shorter) - len(shorter.lstrip()), first), count_utf16_units(shorter)
+    return shorter[lead:], _move_entities(entities, lambda place: min(place, end) - lead), lead
 
 
 def _move_entities(entities: list[Json], place: Callable[[int], int]) -> list[Json]:
@@ -204,16 +191,15 @@ def build_post_message(post: Post, chat: Json, parent: Json | None) -> Json:
         {"type": e.type, "offset": e.offset, "length": e.length} | ({"url": e.url} if e.url else {})
         for e in post.entities
     ]
-    entities = sorted(given + detect_entities(post.text, given), key=lambda e: (e["offset"], -e["length"]))
+    entities = _add_detected_entities(post.text, given)
     if media is None or media.kind not in _CAPTION_MEDIA_KINDS:
         message |= {"text": post.text} | ({"entities": entities} if entities else {})
     else:
         message |= {"caption": post.text, "caption_entities": entities} if post.text else {}
+        file = {"file_id": f"{media.kind}-{name}", "file_unique_id": f"u-{media.kind}-{name}"}
         if media.kind == "photo":
-            photo = {"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}
-            message["photo"] = [photo]
+            message["photo"] = [file | {"width": 800, "height": 600}]
         else:
-            file = {"file_id": f"{media.kind}-{name}", "file_unique_id": f"u-{media.kind}-{name}"}
             message["document"] = file | {"file_name": media.file_name or media.kind, "mime_type": media.mime}
     if origin:  # exports know it by name, sometimes by id
         forward: Json = {"date": int(origin.date.timestamp()) if origin.date else date}
@@ -223,13 +209,12 @@ def build_post_message(post: Post, chat: Json, parent: Json | None) -> Json:
         else:
             forward |= {"type": "hidden_user", "sender_user_name": origin.name}
         message["forward_origin"] = forward
-    optional = {
-        "edit_date": int(post.edited.timestamp()) if post.edited else None,
-        "author_signature": post.author,
-        "media_group_id": post.album,
-        "reply_to_message": remove_nested_reply(parent) if parent else None,
-    }
-    return message | {name: value for name, value in optional.items() if value is not None}
+    return message | drop_empty(
+        edit_date=int(post.edited.timestamp()) if post.edited else None,
+        author_signature=post.author,
+        media_group_id=post.album,
+        reply_to_message=remove_nested_reply(parent) if parent else None,
+    )
 
 
 # https://core.telegram.org/bots/api#rich-message-limits; the wording of the errors is the sandbox's own.
@@ -271,9 +256,6 @@ def prepare_rich_message(given: InputRichMessage, *, draft: bool = False) -> Jso
     return dumped
 
 
-_TEXTS = ("text", "credit", "caption", "summary")
-
-
 def _walk(value: Any, depth: int) -> Iterator[tuple[Any, int]]:
     """All blocks, cells and pieces of text, with the number of objects around each."""
     if isinstance(value, list):
@@ -282,5 +264,5 @@ def _walk(value: Any, depth: int) -> Iterator[tuple[Any, int]]:
         return
     yield value, depth
     if isinstance(value, dict):
-        for name in (*_TEXTS, "blocks", "items", "cells"):
+        for name in ("text", "credit", "caption", "summary", "blocks", "items", "cells"):
             yield from _walk(value.get(name, []), depth + 1)

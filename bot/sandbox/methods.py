@@ -1,7 +1,4 @@
-"""Bot API methods: the bot itself, chats, and messages.
-
-The replied message, the quote, the topic and the buttons of a new message are checked here as well.
-"""
+"""Bot API methods: the bot itself, chats, and messages with what they reply to and quote, topic and buttons."""
 
 import json
 import re
@@ -13,29 +10,9 @@ from typing import Any, get_args, get_type_hints
 from aiogram import methods as bot_api
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 
-from bot.sandbox.messages import (
-    MAX_CAPTION_CHARACTERS,
-    MAX_QUOTE_CHARACTERS,
-    BotApiError,
-    Json,
-    bad_request,
-    prepare_quote,
-    prepare_rich_message,
-    prepare_text,
-    remove_nested_reply,
-)
-from bot.sandbox.state import (
-    SERVICE_FIELDS,
-    PressedButton,
-    SandboxChat,
-    SandboxDraft,
-    SandboxState,
-    build_message_origin,
-    get_message_key,
-    require_readable_chat,
-    require_writable_chat,
-    set_chat_member,
-)
+from bot.sandbox import messages, state
+from bot.sandbox.messages import BotApiError, Json, bad_request, prepare_rich_message, prepare_text
+from bot.sandbox.state import SandboxChat, SandboxState, get_message_key, require_readable_chat, require_writable_chat
 from ingest.message_kinds import count_utf16_units
 
 # Entity types that a quote must share with its message: https://core.telegram.org/bots/api#replyparameters
@@ -70,33 +47,31 @@ def _build_reply_fields(world: SandboxState, room: SandboxChat, wanted: ReplyPar
         if wanted.allow_sending_without_reply is True and not elsewhere:
             return {}
         raise bad_request("message to be replied not found")
-    if elsewhere and (source.protected or parent.get("has_protected_content") or SERVICE_FIELDS & parent.keys()):
+    if elsewhere and (source.protected or parent.get("has_protected_content") or state.SERVICE_FIELDS & parent.keys()):
         return {}  # TDLib sends the message anyway, without a reply and without an error
     quote = _build_quote_fields(parent, wanted)
     if elsewhere:
-        external = {"origin": build_message_origin(parent), "chat": source.wire(), "message_id": parent["message_id"]}
-        return {"external_reply": external} | quote
-    return {"reply_to_message": remove_nested_reply(parent)} | quote
+        external = {"chat": source.wire(), "message_id": parent["message_id"]}
+        return {"external_reply": external | {"origin": state.build_message_origin(parent)}} | quote
+    return {"reply_to_message": messages.remove_nested_reply(parent)} | quote
 
 
 def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
     """Build the quote, which must match the message word for word and in its styles; a blank quote is ignored."""
     if isinstance(wanted.quote_parse_mode, str):
         raise bad_request(NO_MARKUP_TEXT)
-    text, entities, lead = prepare_quote(wanted.quote or "", _dump_entities(wanted.quote_entities))
+    text, entities, lead = messages.clean_text(wanted.quote or "", _dump_entities(wanted.quote_entities))
     if not text:
         return {}
     whole = parent.get("text") or parent.get("caption") or ""
     spans = parent.get("entities") or parent.get("caption_entities") or []
     wanted_position = (wanted.quote_position or 0) + lead
-    places, start = [], whole.find(text)
-    while start >= 0:
-        places.append(count_utf16_units(whole[:start]))
-        start = whole.find(text, start + 1)
+    found = re.finditer(f"(?={re.escape(text)})", whole)  # also where they overlap
+    places = [count_utf16_units(whole[: match.start()]) for match in found]
     length = count_utf16_units(text)
     styles = _collect_styles(entities, 0, length)
     fitting = [place for place in places if _collect_styles(spans, place, length) == styles]
-    if not fitting or len(text) > MAX_QUOTE_CHARACTERS:
+    if not fitting or len(text) > messages.MAX_QUOTE_CHARACTERS:
         raise bad_request("QUOTE_TEXT_INVALID")
     kept = [entity for entity in entities if entity["type"] in _STYLE_TYPES | _WHOLE_ENTITY_TYPES]
     position = min(fitting, key=lambda place: abs(place - wanted_position))
@@ -132,8 +107,7 @@ def _build_inline_keyboard(markup: object) -> Json | None:
             raise bad_request(f"inline keyboard button URL '{button.url}' is invalid: Wrong HTTP URL")
         if not button.model_dump(exclude_none=True).keys() - {"text", "style", "icon_custom_emoji_id"}:
             raise bad_request("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard")
-    rows = markup.model_dump(exclude_none=True)
-    return rows if rows["inline_keyboard"] else None
+    return markup.model_dump(exclude_none=True) if markup.inline_keyboard else None
 
 
 _MAX_POLL_SECONDS = 50
@@ -155,14 +129,13 @@ def get_updates(call: bot_api.GetUpdates, world: SandboxState) -> Awaitable[list
     return world.queue.poll(call.offset or 0, limit, min(max(call.timeout or 0, 0), _MAX_POLL_SECONDS))
 
 
-def set_webhook(call: bot_api.SetWebhook | bot_api.DeleteWebhook, world: SandboxState) -> bool:
+def set_webhook(call: bot_api.SetWebhook | bot_api.DeleteWebhook, world: SandboxState) -> None:
     """Set the webhook, to which updates are delivered from now on, or remove it."""
     if isinstance(call, bot_api.DeleteWebhook):
         world.queue.hook("")
     else:
         world.queue.allow(call.allowed_updates)
         world.queue.hook(call.url, call.secret_token or "", call.max_connections or _DEFAULT_CONNECTIONS)
-    return True
 
 
 def get_webhook_info(call: bot_api.GetWebhookInfo, world: SandboxState) -> Json:
@@ -176,7 +149,7 @@ def get_webhook_info(call: bot_api.GetWebhookInfo, world: SandboxState) -> Json:
     return info | {"allowed_updates": sorted(queue.allowed)}
 
 
-def set_my_commands(call: bot_api.SetMyCommands | bot_api.DeleteMyCommands, world: SandboxState) -> bool:
+def set_my_commands(call: bot_api.SetMyCommands | bot_api.DeleteMyCommands, world: SandboxState) -> None:
     """Set or remove the commands for a scope and a language."""
     given = call.commands if isinstance(call, bot_api.SetMyCommands) else []
     if len(given) > 100:
@@ -192,7 +165,6 @@ def set_my_commands(call: bot_api.SetMyCommands | bot_api.DeleteMyCommands, worl
     if given:
         world.commands[key] = [command.model_dump(exclude_none=True) for command in given]
     world.changed()
-    return True
 
 
 _ACTION_SECONDS = 5.0  # https://core.telegram.org/bots/api#sendchataction
@@ -226,27 +198,25 @@ def get_chat_member(call: bot_api.GetChatMember, world: SandboxState) -> Json:
     return room.member(call.user_id).wire(person, room.kind)
 
 
-def leave_chat(call: bot_api.LeaveChat, world: SandboxState) -> bool:
+def leave_chat(call: bot_api.LeaveChat, world: SandboxState) -> None:
     """Let the bot leave; it gets an update, as for every change of its membership."""
     room = require_readable_chat(world, call.chat_id)
     if room.kind == "private":
         raise bad_request("chat member status can't be changed in private chats")
     if not room.member(world.bot.id).inside:
         raise BotApiError(403, f"bot is not a member of the {room.kind} chat")
-    set_chat_member(world, room.id, world.bot.id, "left")
-    return True
+    state.set_chat_member(world, room.id, world.bot.id, "left")
 
 
-def send_chat_action(call: bot_api.SendChatAction, world: SandboxState) -> bool:
+def send_chat_action(call: bot_api.SendChatAction, world: SandboxState) -> None:
     """Show "typing" or another chat action."""
     room = require_writable_chat(world, call.chat_id)
     build_thread_fields(room, call.message_thread_id)
     world.actions[room.id, call.message_thread_id or 0] = call.action, world.clock() + _ACTION_SECONDS
     world.changed()
-    return True
 
 
-def set_draft(call: bot_api.SendMessageDraft | bot_api.SendRichMessageDraft, world: SandboxState) -> bool:
+def set_draft(call: bot_api.SendMessageDraft | bot_api.SendRichMessageDraft, world: SandboxState) -> None:
     """Set a draft, of a text or a rich message; one for each chat and topic, for half a minute."""
     text, entities, rich = "", list[Json](), None
     if isinstance(call, bot_api.SendRichMessageDraft):
@@ -260,17 +230,15 @@ def set_draft(call: bot_api.SendMessageDraft | bot_api.SendRichMessageDraft, wor
         raise bad_request("draft_id must be non-zero")
     build_thread_fields(room, call.message_thread_id)
     ends = world.clock() + _DRAFT_SECONDS
-    draft = SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), ends, rich)
+    draft = state.SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), ends, rich)
     world.drafts[room.id, call.message_thread_id or 0] = draft
     world.changed()
-    return True
 
 
-def set_message_reaction(call: bot_api.SetMessageReaction, world: SandboxState) -> bool:
+def set_message_reaction(call: bot_api.SetMessageReaction, world: SandboxState) -> None:
     """Set the bot's reaction: at most one emoji for each message; none removes it."""
     room = require_readable_chat(world, call.chat_id)
-    if call.message_id not in room.messages:
-        raise bad_request("message to react not found")
+    room.require_message(call.message_id, "react")
     emojis = [getattr(reaction, "emoji", "") for reaction in call.reaction or ()]
     if len(emojis) > 1:
         raise bad_request("REACTIONS_TOO_MANY")
@@ -278,27 +246,25 @@ def set_message_reaction(call: bot_api.SetMessageReaction, world: SandboxState) 
         raise bad_request("REACTION_INVALID")
     world.reactions.setdefault((room.id, call.message_id), {})[world.bot.id] = emojis
     world.changed(room, call.message_id)
-    return True
 
 
-def _get_open_query(world: SandboxState, query_id: str, seconds: float = inf) -> PressedButton:
+def _get_open_query(world: SandboxState, query_id: str, seconds: float = inf) -> state.PressedButton:
     query = world.queries.get(query_id)
     if query is None or query.answer is not None or world.clock() - query.at > seconds:
         raise bad_request("query is too old and response timeout expired or query ID is invalid")
     return query
 
 
-def answer_callback_query(call: bot_api.AnswerCallbackQuery, world: SandboxState) -> bool:
+def answer_callback_query(call: bot_api.AnswerCallbackQuery, world: SandboxState) -> None:
     """Answer a callback query; only once."""
     query = _get_open_query(world, call.callback_query_id)
     if len(call.text or "") > 200:
         raise bad_request("MESSAGE_TOO_LONG")
     query.answer = {"text": call.text or "", "alert": bool(call.show_alert), "url": call.url}
     world.changed()
-    return True
 
 
-def answer_inline_query(call: bot_api.AnswerInlineQuery, world: SandboxState) -> bool:
+def answer_inline_query(call: bot_api.AnswerInlineQuery, world: SandboxState) -> None:
     """Answer an inline query with articles; only once, and within ten seconds."""
     query = _get_open_query(world, call.inline_query_id, _INLINE_SECONDS)
     if len(call.results) > _MAX_INLINE_RESULTS:
@@ -306,11 +272,9 @@ def answer_inline_query(call: bot_api.AnswerInlineQuery, world: SandboxState) ->
     results = list(map(_dump_article, call.results))
     if len({one["id"] for one in results}) < len(results) or any(len(one["id"].encode()) > 64 for one in results):
         raise bad_request("RESULT_ID_INVALID")
-    button = call.button.model_dump(exclude_none=True) if call.button else None
     query.answer = {"results": results, "personal": bool(call.is_personal), "cache_time": call.cache_time}
-    query.answer["button"] = button
+    query.answer["button"] = call.button.model_dump(exclude_none=True) if call.button else None
     world.changed()
-    return True
 
 
 def _dump_article(article: Any) -> Json:
@@ -362,7 +326,7 @@ def send_message(
         content = {"rich_message": prepare_rich_message(call.rich_message)}
     elif isinstance(call, bot_api.SendDocument):
         given_entities = _dump_entities(call.caption_entities)
-        caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
+        caption, entities = prepare_text(call.caption, given_entities, messages.MAX_CAPTION_CHARACTERS, empty=True)
         upload = world.files[str(call.document)]  # of this very call
         content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
     else:
@@ -377,9 +341,7 @@ def copy_message(call: bot_api.CopyMessage, world: SandboxState) -> Json:
     """Copy the content of a message without its origin; returns the id of the copy."""
     room = require_writable_chat(world, call.chat_id)
     room_from = require_readable_chat(world, call.from_chat_id)
-    source = room_from.messages.get(call.message_id)
-    if source is None:
-        raise bad_request("message to copy not found")
+    source = room_from.require_message(call.message_id, "copy")
     if source.get("has_protected_content") or room_from.protected:
         raise bad_request("message has protected content and can't be forwarded")
     content = {name: source[name] for name in CONTENT_FIELDS if name in source}
@@ -417,22 +379,19 @@ def edit_message(
     return ephemeral or edited
 
 
-def delete_message(call: bot_api.DeleteMessage | bot_api.DeleteEphemeralMessage, world: SandboxState) -> bool:
+def delete_message(call: bot_api.DeleteMessage | bot_api.DeleteEphemeralMessage, world: SandboxState) -> None:
     """Delete a message for everybody, or an ephemeral one, whose id may then be used again."""
     if isinstance(call, bot_api.DeleteEphemeralMessage):
         world.remove(*_find_ephemeral_message(world, call))
-        return True
+        return
     room = require_readable_chat(world, call.chat_id)
-    message = room.messages.get(call.message_id)
-    if message is None:
-        raise bad_request("message to delete not found")
+    message = room.require_message(call.message_id, "delete")
     is_own = call.message_id in world.sent.get(room.id, ())
     may_delete_others = room.kind == "private" or room.member(world.bot.id).leads
     fresh = world.clock() - message["date"] < _DELETABLE_SECONDS
     if not (is_own or may_delete_others) or not (fresh or room.member(world.bot.id).leads):
         raise bad_request("message can't be deleted for everyone")
     world.remove(room, call.message_id)
-    return True
 
 
 _ACTION_RIGHT_SECONDS = 15.0  # to answer a press or an ephemeral message
@@ -455,8 +414,7 @@ def _add_ephemeral_message(world: SandboxState, room: SandboxChat, call: Any, co
     if given.replace_callback_query_message and (pressed is None or pressed.key < 0):
         raise bad_request("an ephemeral message can't replace another one")
     may, reply = room.member(world.bot.id).leads, Json()
-    if pressed and now - pressed.at <= _ACTION_RIGHT_SECONDS:
-        may = True
+    may |= pressed is not None and now - pressed.at <= _ACTION_RIGHT_SECONDS
     if wanted is not None and wanted.ephemeral_message_id is not None:
         number = {"ephemeral_message_id": wanted.ephemeral_message_id}
         asked = room.messages.get(get_message_key({"from": receiver.wire()} | number))
@@ -491,8 +449,7 @@ def _find_ephemeral_message(world: SandboxState, call: Any) -> tuple[SandboxChat
 
 def _find_own_message(world: SandboxState, call: Any) -> tuple[SandboxChat, int]:
     room = require_readable_chat(world, call.chat_id)
-    if call.message_id not in room.messages:
-        raise bad_request("message to edit not found")
+    room.require_message(call.message_id, "edit")
     if call.message_id not in world.sent.get(room.id, ()):
         raise bad_request("message can't be edited")
     return room, call.message_id

@@ -1,8 +1,4 @@
-"""Web page of the sandbox: its API /sandbox/*, what people do there, and what the page shows of the bot's work.
-
-People write, post, edit, forward, and press buttons; the bot gets the updates. An observer of the bot records how
-answers were found, and which posts are indexed by now.
-"""
+"""Web page of the sandbox: its API /sandbox/*, what people do there, and what the page shows of the bot's work."""
 
 from __future__ import annotations
 
@@ -10,68 +6,45 @@ import mimetypes
 from base64 import b64decode
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from secrets import randbelow, token_urlsafe
+from typing import NamedTuple
 
 from aiohttp import web
 
-from bot.sandbox.messages import (
-    MAX_CAPTION_CHARACTERS,
-    BotApiError,
-    Json,
-    bad_request,
-    extract_entity_text,
-    prepare_text,
-    remove_nested_reply,
-)
+from bot.sandbox import messages, state
+from bot.sandbox.messages import BotApiError, Json, bad_request, prepare_text, remove_nested_reply
 from bot.sandbox.methods import CONTENT_FIELDS, build_thread_fields
-from bot.sandbox.state import (
-    PressedButton,
-    SandboxChat,
-    SandboxState,
-    UploadedFile,
-    build_message_origin,
-    can_bot_see,
-    is_message_visible,
-    list_commands,
-)
+from bot.sandbox.state import PressedButton, SandboxChat, SandboxState, build_message_origin, is_message_visible
 from rag_core.types import Answer, Citation, Post, PostKey, Source
 
 _PAGE_FOLDER = Path(__file__).parent / "page"
 _MAX_NEWS_WAIT_SECONDS = 25.0  # long polling of the page
 _MAX_ANSWER_WAIT_SECONDS = 15.0  # a pressed button or an inline query waits for the bot's answer
-_CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 _PAGE_HEADERS = {
-    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-
-
 _SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 
 
 def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObserver) -> None:
     """Add the page and its API to the server."""
 
-    async def state(request: web.Request) -> web.Response:
+    async def serve_state(request: web.Request) -> web.Response:
         since, user_id = int(request.query.get("since", 0)), int(request.query.get("user", 0))
         await world.bell.until(lambda: world.n != since or world.queue.closed, _MAX_NEWS_WAIT_SECONDS)
         news = build_snapshot(world, since, user_id)
         visible = {chat["id"] for chat in news["chats"]}
         return web.json_response(news | observed.build_page_state(since, visible))
 
-    async def messages(request: web.Request) -> web.Response:
-        chat_id = int(request.query["chat"])
-        user_id = int(request.query.get("user", 0))
-        room = world.room(chat_id)
-        if not _is_visible(world, room, user_id):
+    async def serve_messages(request: web.Request) -> web.Response:
+        room, user_id = world.room(int(request.query["chat"])), int(request.query.get("user", 0))
+        if not _is_visible(room, user_id):
             raise web.HTTPForbidden
         keys = [key for key in room.messages if is_message_visible(key, user_id)]
         return web.json_response({"messages": [_build_message(world, room, key) for key in keys]})
@@ -85,7 +58,7 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
         except BotApiError as exc:
             return web.json_response(exc.body(), status=exc.code)
 
-    async def picture(request: web.Request) -> web.Response:
+    async def serve_picture(request: web.Request) -> web.Response:
         upload = world.files.get(request.match_info["id"])  # an id that only those know who see its message
         if upload is None or upload.mime not in _SHOWN_PICTURES:
             raise web.HTTPNotFound
@@ -97,9 +70,9 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
             raise web.HTTPNotFound
         return web.FileResponse(file, headers=_PAGE_HEADERS)
 
-    app.router.add_get("/sandbox/state", state)
-    app.router.add_get("/sandbox/messages", messages)
-    app.router.add_get("/sandbox/picture/{id}", picture)
+    app.router.add_get("/sandbox/state", serve_state)
+    app.router.add_get("/sandbox/messages", serve_messages)
+    app.router.add_get("/sandbox/picture/{id}", serve_picture)
     app.router.add_post("/sandbox/{deed}", act)
     app.router.add_get("/", serve_page)
     app.router.add_get("/page/{name}", serve_page)
@@ -107,40 +80,34 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
 
 def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
     """Build the changes after `since` that this user may see; with 0, the chats with their last message."""
-    rooms = [room for room in world.rooms.values() if _is_visible(world, room, user_id)]
+    rooms = {room.id: room for room in world.rooms.values() if _is_visible(room, user_id)}
     if since:
-        rooms_by_id = {room.id: room for room in rooms}
         changed = dict.fromkeys(key[1:] for key in world.log[bisect_right(world.log, (since, inf)) :])
-        fresh = [
-            (rooms_by_id[chat_id], key)
-            for chat_id, key in changed
-            if chat_id in rooms_by_id and is_message_visible(key, user_id)
-        ]
+        fresh = [(rooms[chat], key) for chat, key in changed if chat in rooms and is_message_visible(key, user_id)]
     else:
-        fresh = [(room, max(room.messages)) for room in rooms if room.messages and max(room.messages) > 0]
+        fresh = [(room, max(room.messages)) for room in rooms.values() if room.messages and max(room.messages) > 0]
     person = world.people.get(user_id)
     leaders = {user for room in world.rooms.values() for user, member in room.members.items() if member.leads}
-    visible = {room.id for room in rooms}
     now = world.clock()
     # suggested questions in the user's language; those that fewer people may ask come first
-    own = [one for one in world.suggestions if person and one.lang == person.lang and one.chats <= visible]
+    own = [one for one in world.suggestions if person and one.lang == person.lang and one.chats <= rooms.keys()]
     own.sort(key=lambda one: all(world.rooms[chat].username for chat in one.chats))
     chats = [
         room.wire()
         | {"can_post": room.kind != "channel" or room.member(user_id).leads}
         | {"members": sum(member.inside for member in room.members.values())}
-        for room in rooms
+        for room in rooms.values()
     ]
     drafts = [
         {"chat": chat, "thread": thread, "id": d.draft_id, "text": d.text, "entities": d.entities}
         | {"rich_message": d.rich, "can_stop": d.can_stop, "left": d.expires - now}
         for (chat, thread), d in world.drafts.items()
-        if d.expires > now and chat in visible
+        if d.expires > now and chat in rooms
     ]
     actions = [
         {"chat": chat, "thread": thread, "action": action, "left": ends - now}
         for (chat, thread), (action, ends) in world.actions.items()
-        if ends > now and chat in visible
+        if ends > now and chat in rooms
     ]
     return {
         "n": world.n,
@@ -151,13 +118,13 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
         "questions": [one.text for one in own],
         "chats": chats,
         "messages": [_build_message(world, room, message_id) for room, message_id in fresh],
-        "commands": list_commands(world, world.rooms[user_id], user_id) if person else [],
+        "commands": state.list_commands(world, world.rooms[user_id], user_id) if person else [],
         "drafts": drafts,
         "actions": actions,
     }
 
 
-def _is_visible(world: SandboxState, room: SandboxChat, user_id: int) -> bool:
+def _is_visible(room: SandboxChat, user_id: int) -> bool:
     if room.kind == "private":
         return room.id == user_id
     return room.member(user_id).inside or (room.kind == "channel" and room.username is not None)
@@ -169,10 +136,9 @@ def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> J
     place = {"message_id": room.places[message_id], "key": message_id} if message_id < 0 else {"message_id": message_id}
     if message is None:
         return place | {"chat": {"id": room.id}, "deleted": True}
-    message = message | place
     reactions = world.reactions.get((room.id, message_id), {})
     emojis = [emoji for user_emojis in reactions.values() for emoji in user_emojis]
-    return message | ({"reactions": {emoji: emojis.count(emoji) for emoji in emojis}} if emojis else {})
+    return message | place | ({"reactions": {emoji: emojis.count(emoji) for emoji in emojis}} if emojis else {})
 
 
 async def _act(world: SandboxState, deed: str, body: Json) -> object:
@@ -222,9 +188,9 @@ async def _act(world: SandboxState, deed: str, body: Json) -> object:
 
 def _attach_file(world: SandboxState, name: str, data: str, caption: str) -> Json:
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    upload = UploadedFile(token_urlsafe(12), name, kind, b64decode(data))
+    upload = state.UploadedFile(token_urlsafe(12), name, kind, b64decode(data))
     world.files[upload.file_id] = upload
-    clean, entities = prepare_text(caption, None, MAX_CAPTION_CHARACTERS, empty=True)
+    clean, entities = prepare_text(caption, None, messages.MAX_CAPTION_CHARACTERS, empty=True)
     fields: Json = {"text": None, "caption": clean, "caption_entities": entities}
     if kind.startswith("image/"):
         return fields | {"photo": [upload.wire() | {"width": 800, "height": 600}]}
@@ -236,8 +202,7 @@ def _attach_file(world: SandboxState, name: str, data: str, caption: str) -> Jso
 _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
 
 
-@dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(NamedTuple):
     """A message to write, whose entities are detected; `forward_of`: (chat id, message id).
 
     `extra` are raw Bot API fields that override: media, an origin that is hidden, what an inline result has.
@@ -262,17 +227,15 @@ def send_as_person(world: SandboxState, user_id: int, chat_id: int, deed: UserMe
         message = world.add_ephemeral(room, person, fields)
         world.queue.push("message", message)
         return message
-    message = world.add(room, fields)
-    _push_update(world, room, "message", message)
-    return message
+    return _push_update(world, room, "message", world.add(room, fields))
 
 
 def _is_ephemeral_command(world: SandboxState, room: SandboxChat, fields: Json) -> bool:
     first = next(iter(fields.get("entities", ())), None)
     if not world.ephemeral or first is None or first["type"] != "bot_command" or first["offset"]:
         return False
-    name, _, bot = extract_entity_text(fields["text"], 0, first["length"])[1:].lower().partition("@")
-    menu = list_commands(world, room, fields["from"]["id"])
+    name, _, bot = messages.extract_entity_text(fields["text"], 0, first["length"])[1:].lower().partition("@")
+    menu = state.list_commands(world, room, fields["from"]["id"])
     ours = bot in ("", (world.bot.username or "").lower())
     return ours and any(one.get("is_ephemeral") for one in menu if one["command"] == name)
 
@@ -289,46 +252,39 @@ def post_as_channel(world: SandboxState, chat_id: int, deed: UserMessage) -> Jso
         group = world.room(room.linked)
         head = {"from": _CHANNEL_SERVICE_USER, "sender_chat": room.wire(), "is_automatic_forward": True}
         body = {name: message[name] for name in CONTENT_FIELDS if name in message}
-        _push_update(
-            world, group, "message", world.add(group, head | body | {"forward_origin": build_message_origin(message)})
-        )
+        head["forward_origin"] = build_message_origin(message)
+        _push_update(world, group, "message", world.add(group, head | body))
     return message
 
 
 def edit_as_author(world: SandboxState, chat_id: int, message_id: int, text: str) -> Json:
     """Edit a text or caption as a person or channel; without a change there is no update."""
     room = world.room(chat_id)
-    old = room.messages.get(message_id)
-    if old is None:
-        raise bad_request("message to edit not found")
-    field = "text" if "text" in old else "caption"
-    marks = "entities" if field == "text" else "caption_entities"
+    old = room.require_message(message_id, "edit")
+    field, marks = ("text", "entities") if "text" in old else ("caption", "caption_entities")
     clean, entities = prepare_text(text, empty=field == "caption")
     if clean == old.get(field, ""):
         return old
     fields: Json = {field: clean, marks: entities, "edit_date": int(world.clock())}
-    message = world.change(room, message_id, **fields)
-    _push_update(world, room, "edited_channel_post" if room.kind == "channel" else "edited_message", message)
-    return message
+    kind = "edited_channel_post" if room.kind == "channel" else "edited_message"
+    return _push_update(world, room, kind, world.change(room, message_id, **fields))
 
 
 def delete_as_author(world: SandboxState, chat_id: int, message_id: int) -> None:
     """Delete a message for everybody as a person or channel. Telegram sends bots no update about it."""
     room = world.room(chat_id)
-    if message_id not in room.messages:
-        raise bad_request("message to delete not found")
+    room.require_message(message_id, "delete")
     world.remove(room, message_id)
 
 
 def press_button(world: SandboxState, user_id: int, chat_id: int, message_id: int, data: str) -> str:
     """Press an inline button; returns the id of the query. Replayed and invented data are possible, as in Telegram."""
     room = world.room(chat_id)
-    message = room.messages.get(message_id)
-    missing = {"chat": room.wire(), "message_id": max(message_id, 0), "date": 0}
+    message = room.messages.get(message_id) or {"chat": room.wire(), "message_id": max(message_id, 0), "date": 0}
     query_id = str(randbelow(10**18))
     world.queries[query_id] = PressedButton(user_id, room.id, world.clock(), key=message_id)
     query = {"id": query_id, "from": world.people[user_id].wire(), "chat_instance": str(abs(room.id) * 31)}
-    world.queue.push("callback_query", query | {"message": message or missing, "data": data})
+    world.queue.push("callback_query", query | {"message": message, "data": data})
     world.changed()
     return query_id
 
@@ -370,25 +326,23 @@ def _build_message_fields(world: SandboxState, room: SandboxChat, written: UserM
     extra = dict(written.extra or {})
     fields: Json = {}
     if written.forward_of:
-        source = world.room(written.forward_of[0]).messages.get(written.forward_of[1])
-        if source is None:
-            raise bad_request("message to forward not found")
+        chat_id, message_id = written.forward_of
+        source = world.room(chat_id).require_message(message_id, "forward")
         fields = {name: source[name] for name in CONTENT_FIELDS if name in source and not written.text}
         fields["forward_origin"] = build_message_origin(source)
     if written.text or not (fields.keys() | extra.keys()) & set(CONTENT_FIELDS):
         text, entities = prepare_text(written.text)
         fields |= {"text": text, "entities": entities}
-    parent = room.messages.get(written.reply_to or 0)
-    if written.reply_to and parent is None:
-        raise bad_request("message to be replied not found")
+    parent = room.require_message(written.reply_to, "be replied") if written.reply_to else None
     # that of a reply to an ephemeral message may be left out, as https://core.telegram.org/bots/api#message says
     fields |= {"reply_to_message": remove_nested_reply(parent)} if parent and (written.reply_to or 0) > 0 else {}
     return fields | build_thread_fields(room, written.thread, parent) | extra
 
 
-def _push_update(world: SandboxState, room: SandboxChat, kind: str, message: Json) -> None:
-    if can_bot_see(world, room, message):
+def _push_update(world: SandboxState, room: SandboxChat, kind: str, message: Json) -> Json:
+    if state.can_bot_see(world, room, message):
         world.queue.push(kind, message)
+    return message
 
 
 _MAX_ANSWERS = 500  # older ones have reached any open page
@@ -403,17 +357,15 @@ class DemoObserver:
         self._answers: dict[tuple[int, int], tuple[int, list[Json]]] = {}
         self._waiting: dict[str, int] = {}
         self._indexed_texts: dict[PostKey, dict[str, str]] = {}
-        self._initial_texts: dict[PostKey, str] | None = None
-        self._initial_change = 0
+        self._initial_texts: dict[PostKey, str] = {}
+        self._initial_change = inf
 
     def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
         """Record the posts that an answer was found by."""
         self._world.changed()
-        cited: dict[PostKey, list[Citation]] = {}
-        for sentence in answer.sentences:
-            for citation in sentence.citations:
-                cited.setdefault(citation.post, []).append(citation)
-        numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
+        citations = [citation for sentence in answer.sentences for citation in sentence.citations]
+        cited = {key: [one for one in citations if one.post == key] for key in answer.posts()}
+        numbers = {key: n for n, key in enumerate(cited, 1)}
         found = answer.found if answer.sentences else ()  # of a refusal nothing was found
         shown = [
             _build_searched_post(source, cited.get(source.passage.key, ()))
@@ -421,19 +373,18 @@ class DemoObserver:
             for n, source in enumerate(found)
             if n < _MAX_SHOWN_POSTS or source.passage.key in cited
         ]
-        # posts cited from dates and counts, which no retriever found
         searched = {source.passage.key for source in found}
-        for key in [key for key in cited if key not in searched]:
-            first = cited[key][0]
-            head = {"post": list(key), "date": first.date.timestamp(), "leg": "", "number": numbers[key]}
-            shown.append(head | {"pieces": [[first.quote, True]]})
+        for key, (first, *_) in cited.items():
+            if key not in searched:  # cited from dates and counts, which no retriever found
+                head = {"post": list(key), "date": first.date.timestamp(), "leg": "", "number": numbers[key]}
+                shown.append(head | {"pieces": [[first.quote, True]]})
         self._answers[chat_id, message_id] = self._world.n, shown
         if len(self._answers) > _MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
     def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
         """Record the progress of an index. The first report marks the posts that existed before the bot began."""
-        if self._initial_texts is None:
+        if self._initial_change == inf:
             self._initial_texts = {PostKey(chat, n): self._get_text(chat, n) for _, chat, n in self._world.log}
             self._initial_change = self._world.n
         for post in taken:
@@ -457,14 +408,13 @@ class DemoObserver:
                 ]
         # by which retrievers each post is found with its current text that came or changed since the bot began
         findable = {}
-        initial = self._initial_texts
-        since_start = log[bisect_right(log, (self._initial_change, inf)) :] if initial is not None else ()
+        since_start = log[bisect_right(log, (self._initial_change, inf)) :]
         for key in dict.fromkeys(PostKey(*one[1:]) for one in since_start):
             room = rooms[key.chat_id]
             if key.chat_id not in visible or room.kind != "channel" or not room.member(self._world.bot.id).inside:
                 continue
             now = self._get_text(*key)
-            if now and now != (initial or {}).get(key):
+            if now and now != self._initial_texts.get(key):
                 texts = self._indexed_texts.get(key, {})
                 findable[f"{key.chat_id}/{key.message_id}"] = [leg for leg, text in texts.items() if text == now]
         indexing = {leg: {"waiting": waiting} for leg, waiting in self._waiting.items()}

@@ -8,16 +8,17 @@ webhook nothing is sent from here: the demo's bot asks for its updates.
 import asyncio
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
-from typing import Any
+from typing import NamedTuple
 
 from aiogram.enums import UpdateType
 from aiogram.types import AcceptedGiftTypes, ChatMember, ChatMemberAdministrator, ChatMemberRestricted, Update
 
-from bot.sandbox.messages import BotApiError, Json, bad_request, build_post_message, extract_entity_text
+from bot.sandbox.messages import BotApiError, Json, bad_request, build_post_message, drop_empty, extract_entity_text
 from rag_core.types import Post
 
 SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
@@ -36,21 +37,15 @@ class ChangeNotifier:
 
     async def until(self, true: Callable[[], bool], seconds: float) -> bool:
         """Wait up to `seconds` for `true()`, checked again after each ring; returns its last value."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not true():
                     await self._event.wait()
-        except TimeoutError:
-            return true()
-        return True
+        return true()
 
 
 def _list_rights(member: type[ChatMember]) -> list[str]:
     return [name for name, field in member.model_fields.items() if name.startswith("can_") and field.is_required()]
-
-
-def _drop_empty_fields(**fields: Any) -> Json:
-    return {name: value for name, value in fields.items() if value not in (None, False)}
 
 
 @dataclass(slots=True)
@@ -68,11 +63,10 @@ class SandboxUser:
     def wire(self) -> Json:
         """Convert to a Bot API `User`."""
         about = {"id": self.id, "is_bot": self.is_bot, "first_name": self.first_name}
-        return about | _drop_empty_fields(username=self.username, language_code=self.lang)
+        return about | drop_empty(username=self.username, language_code=self.lang)
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(NamedTuple):
     """Membership in a chat; `status` is the Bot API's, `is_member` matters for `restricted` only."""
 
     status: str
@@ -81,9 +75,7 @@ class Membership:
     @property
     def inside(self) -> bool:
         """Whether the member can read the chat's messages."""
-        if self.status == "restricted":
-            return self.is_member
-        return self.status in {"creator", "administrator", "member"}
+        return self.is_member if self.status == "restricted" else self.leads or self.status == "member"
 
     @property
     def leads(self) -> bool:
@@ -129,12 +121,12 @@ class SandboxChat:
 
     def wire(self) -> Json:
         """Convert to a Bot API `Chat`."""
-        names = _drop_empty_fields(title=self.title, username=self.username, first_name=self.first_name)
-        return {"id": self.id, "type": self.kind} | names | _drop_empty_fields(is_forum=self.forum)
+        names = drop_empty(title=self.title, username=self.username, first_name=self.first_name)
+        return {"id": self.id, "type": self.kind} | names | drop_empty(is_forum=self.forum)
 
     def full(self) -> Json:
         """Convert to a Bot API `ChatFullInfo`."""
-        more = _drop_empty_fields(linked_chat_id=self.linked, has_protected_content=self.protected)
+        more = drop_empty(linked_chat_id=self.linked, has_protected_content=self.protected)
         gifts = dict.fromkeys(AcceptedGiftTypes.model_fields, False)
         fixed = {"accent_color_id": abs(self.id) % 7, "max_reaction_count": 11, "accepted_gift_types": gifts}
         return self.wire() | more | fixed | ({"active_usernames": [self.username]} if self.username else {})
@@ -142,6 +134,12 @@ class SandboxChat:
     def member(self, user_id: int) -> Membership:
         """Get a user's membership; `left` for strangers."""
         return self.members.get(user_id, Membership("left"))
+
+    def require_message(self, key: int, to: str) -> Json:
+        """Get a message `to` do something with it; 400 if there is none."""
+        if key not in self.messages:
+            raise bad_request(f"message to {to} not found")
+        return self.messages[key]
 
 
 _KEEP_SECONDS = 24 * 3600.0  # an undelivered update expires, as at Telegram
@@ -214,8 +212,7 @@ class UpdateQueue:
         return [update for _, update in list(self.kept.values())[:limit]]
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxDraft:
+class SandboxDraft(NamedTuple):
     """A draft of a message; `expires` on the state's clock."""
 
     draft_id: int
@@ -226,8 +223,7 @@ class SandboxDraft:
     rich: Json | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UploadedFile:
+class UploadedFile(NamedTuple):
     """An uploaded file with its metadata."""
 
     file_id: str
@@ -246,8 +242,7 @@ class UploadedFile:
         return known | {"file_name": self.name, "mime_type": self.mime}
 
 
-@dataclass(frozen=True, slots=True)
-class SuggestedQuestion:
+class SuggestedQuestion(NamedTuple):
     """Question that the page offers to people of a language who see all the chats that answer it."""
 
     text: str
@@ -381,10 +376,7 @@ class SandboxState:
 
     def change(self, room: SandboxChat, message_id: int, **fields: object) -> Json:
         """Replace fields of a message; None removes a field."""
-        merged = room.messages[message_id] | fields
-        room.messages[message_id] = {name: value for name, value in merged.items() if value not in (None, [])}
-        self.changed(room, message_id)
-        return room.messages[message_id]
+        return self._store(room, message_id, room.messages[message_id] | fields)
 
     def remove(self, room: SandboxChat, message_id: int) -> None:
         """Delete a message for everybody."""
@@ -512,20 +504,18 @@ def set_chat_member(
     """
     room, new = world.room(chat_id), Membership(status, is_member)
     old, bot = room.member(user_id), world.bot
-    is_reported = room.member(bot.id).leads or new.leads
     room.members[user_id] = new
     person = bot if user_id == bot.id else world.people[user_id]
-    actor = world.people.get(by) if by else None
     change: Json = {
         "chat": room.wire(),
-        "from": (actor or person).wire(),
+        "from": world.people.get(by or 0, person).wire(),
         "date": int(world.clock()),
         "old_chat_member": old.wire(person, room.kind),
         "new_chat_member": new.wire(person, room.kind),
     }
     if user_id == bot.id:
         world.queue.push("my_chat_member", change)
-    elif is_reported:
+    elif room.member(bot.id).leads or new.leads:
         world.queue.push("chat_member", change)
     if room.kind != "channel" and old.inside != new.inside:  # a service message of the group
         fields: Json = {"new_chat_members": [person.wire()]} if new.inside else {"left_chat_member": person.wire()}

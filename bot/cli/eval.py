@@ -2,45 +2,17 @@
 
 import argparse
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bot.data_folder import iterate_with_progress_bar, open_archive, require_archive
-from bot.evaluation import measures
-from bot.evaluation.data import (
-    VARIANTS,
-    Dataset,
-    IndexedDataset,
-    Variant,
-    build_variant_settings,
-    draw_sample,
-    make_questions,
-    open_indexed_dataset,
-    read_claims,
-    read_corpus,
-    read_dataset,
-)
-from bot.evaluation.metrics import (
-    choose_safest_fusions,
-    compute_answer_metrics,
-    compute_by_language,
-    compute_difference_intervals,
-    compute_metrics_by_kind,
-    compute_ratios,
-    compute_retrieval_metrics,
-    fit_calibration,
-    format_difference_intervals,
-    format_report,
-    format_table,
-    require_writable,
-    run_both_retrievers,
-    write_json_report,
-)
+from bot.evaluation import data, measures, metrics
+from bot.evaluation.data import VARIANTS, Variant, draw_sample, read_dataset
+from bot.evaluation.metrics import compute_by_language, format_report
 from bot.settings import Settings
 from rag_core.answer import RECIPES
 from rag_core.engine import Engine
@@ -106,6 +78,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "all": {"action": "store_true", "help": "print every figure (default: the three that say most)"},
     "json": {"type": Path, "metavar": "OUT", "dest": "json_out", "help": "write every figure to a file"},
 }  # fmt: skip
+_FEWEST_QUESTIONS = 50  # fewer say little about a change
+_VARIANT_OPTIONS = ("recipe", "plan", "legs", "rerank")
+_NOT_WRITABLE_TEXT = "The figures cannot be written ({}): name another file with --json."
 
 
 class EvalKind(NamedTuple):
@@ -131,122 +106,116 @@ def declare(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    require_writable(getattr(args, "json_out", None))
+    file: Path | None = getattr(args, "json_out", None)
+    if file and (file.is_dir() or not file.parent.is_dir()):
+        reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(reason))
+    args.variant = Variant(**{name: value for name, value in vars(args).items() if name in _VARIANT_OPTIONS})
     await args.kind.run(args, settings)
     return 0
 
 
-@asynccontextmanager
-async def _open_dataset(
-    args: argparse.Namespace, dataset: Dataset, settings: Settings
-) -> AsyncIterator[IndexedDataset]:
-    variant = Variant(legs=args.legs, rerank=args.rerank)
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-        yield opened.select_variant(variant)
-
-
 def _write_report(
-    args: argparse.Namespace, command: str, metrics: Mapping[str, Any], rows: int,
-    settings: Mapping[str, Any] = MappingProxyType({}), **more: object,
+    args: argparse.Namespace, command: str, found: Mapping[str, Any], rows: int,
+    settings: Mapping[str, Any] | None = None, **more: object,
 ) -> None:  # fmt: skip
-    """Write the figures with what they were measured with: the options of the command and further `settings`."""
+    """Write the figures, if a file was named, with the options and `settings` that they were measured with."""
+    if args.json_out is None:
+        return
     options = {name: getattr(args, name) for name in ("limit", "seed", "legs", "rerank") if name in args}
-    write_json_report(args.json_out, command, args.path.resolve().name, {**options, **settings}, metrics, rows, **more)
+    report = {"command": command, "data": args.path.resolve().name, "settings": options | dict(settings or {})}
+    report |= {"metrics": found, "rows": rows, **more}
+    with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
+        args.json_out.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def _describe_engine(args: argparse.Namespace, rag: Engine, way: Variant) -> dict[str, Any]:
+def _describe_engine(args: argparse.Namespace, rag: Engine) -> dict[str, Any]:
     return {
-        "legs": way.legs or (f"hybrid ({rag.dense.model.name})" if rag.dense else "lexical"),
-        "rerank": way.rerank or ("on" if rag.reranker else "off"),
+        "legs": args.variant.legs or (f"hybrid ({rag.dense.model.name})" if rag.dense else "lexical"),
+        "rerank": args.variant.rerank or ("on" if rag.reranker else "off"),
         "rounds": rag.rounds,
         "model": rag.writer.name if rag.writer else None,
         "bar": rag.calibration.bar,
-        "plan": way.plan,
-        "recipe": way.recipe,
+        "plan": args.variant.plan,
+        "recipe": args.variant.recipe,
         "distractors": [file.name for file in args.distractors],
     }
 
 
 async def _run_questions(args: argparse.Namespace, settings: Settings, command: str) -> None:
     dataset = read_dataset(args.path, args.distractors, args.limit, args.seed)
-    queries = [query for query in dataset.queries if command == "answers" or query.relevant]
-    variant = Variant(args.recipe, args.plan, args.legs, args.rerank)
-    variants = {name: replace(variant, **VARIANTS[name]) for name in args.compare or ()} or {"": variant}
-    ask: Callable[..., Awaitable[Any]] = measures.answer_query if command == "answers" else measures.search_query
-    compute: Callable[[Sequence[Any]], Any] = (
-        compute_answer_metrics if command == "answers" else compute_retrieval_metrics
-    )
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), variants.values())) as data:
-        ways = {name: data.select_variant(way) for name, way in variants.items()}
+    answers = command == "answers"
+    queries = [query for query in dataset.queries if answers or query.relevant]
+    variants = {name: replace(args.variant, **VARIANTS[name]) for name in args.compare or ()} or {"": args.variant}
+    ask: Callable[..., Awaitable[Any]] = measures.answer_query if answers else measures.search_query
+    compute: Callable[..., Any] = metrics.compute_answer_metrics if answers else metrics.compute_retrieval_metrics
+    needed = data.build_variant_settings(settings.rag(), variants.values())
+    async with data.open_indexed_dataset(dataset, needed) as opened:
+        ways = {name: opened.select_variant(way) for name, way in variants.items()}
         rows = await measures.run_interleaved(queries, ask, ways)
-        used = _describe_engine(args, data.rag, variant)
-    metrics = {name: compute_by_language(given, compute) for name, given in rows.items()}
-    print(format_report(command, metrics, sum(query.answerable for query in queries), everything=args.all))
-    kinds = {name: compute_metrics_by_kind(given) if command == "answers" else {} for name, given in rows.items()}
+        used = _describe_engine(args, opened.rag)
+    found = {name: compute_by_language(given, compute) for name, given in rows.items()}
+    print(format_report(command, found, sum(query.answerable for query in queries), everything=args.all))
+    kinds = {name: metrics.compute_metrics_by_kind(given) if answers else {} for name, given in rows.items()}
     more: dict[str, Any] = {"by_kind": kinds if args.compare else kinds[""]} if any(kinds.values()) else {}
     if args.compare:
-        intervals = compute_difference_intervals(rows, compute)
-        print("", format_difference_intervals(command, intervals, next(iter(rows))), sep="\n")
+        intervals = metrics.compute_difference_intervals(rows, compute)
+        print("", metrics.format_difference_intervals(command, intervals, next(iter(rows))), sep="\n")
         used["compare"] = {
             name: {key: value for key, value in asdict(way).items() if value is not None}
             for name, way in variants.items()
         }
-        more |= {"ratio": compute_ratios(metrics), "difference": intervals}
+        more |= {"ratio": metrics.compute_ratios(found), "difference": intervals}
     for name, parts in kinds.items():
         if parts and args.all:
             figures = next(iter(parts.values()))
-            lines = [(figure, {kind: found[figure] for kind, found in parts.items()}) for figure in figures]
-            print(f"\n{name}", format_table(lines), sep="\n")
-    _write_report(args, command, metrics if args.compare else metrics[""], len(queries), settings=used, **more)
+            lines = [(figure, {kind: part[figure] for kind, part in parts.items()}) for figure in figures]
+            print(f"\n{name}", metrics.format_table(lines), sep="\n")
+    _write_report(args, command, found if args.compare else found[""], len(queries), settings=used, **more)
 
 
 async def _run_dialogues(args: argparse.Namespace, settings: Settings, command: str) -> None:
     from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 
-    judge: Callable[..., Awaitable[Any]]
-    compute: Callable[[Sequence[Any]], Any]
-    if command == "talk":
-        dialogues = measures.read_dialogues(args.path, SAMPLE_CHANNELS_FOLDER)
-        judge, compute = measures.judge_talk, measures.compute_talk_metrics
+    talk = command == "talk"
+    judge: Callable[..., Awaitable[Any]] = measures.judge_talk if talk else measures.judge_followup
+    compute: Callable[..., Any] = measures.compute_talk_metrics if talk else measures.compute_followup_metrics
+    file, without_corpus = (args.path, SAMPLE_CHANNELS_FOLDER) if talk else (args.path / "followups.jsonl", None)
+    drawn = draw_sample(data.read_dialogues(file, without_corpus), args.limit, args.seed)
+    judged: list[Any] = await measures.run_dialogues(drawn, judge, settings.rag(), args.variant)
+    found = compute_by_language(judged, compute)
+    print(format_report(command, {"": found}, len(judged), everything=args.all))
+    if talk:
+        _write_report(args, command, found, len(judged), failed=[row.id for row in judged if not row.handled])
     else:
-        dialogues = measures.read_dialogues(args.path / "followups.jsonl")
-        judge, compute = measures.judge_followup, measures.compute_followup_metrics
-    drawn = draw_sample(dialogues, args.limit, args.seed)
-    judged: list[Any] = await measures.run_dialogues(
-        drawn, judge, settings, Variant(legs=args.legs, rerank=args.rerank)
-    )
-    metrics = compute_by_language(judged, compute)
-    print(format_report(command, {"": metrics}, len(judged), everything=args.all))
-    if command == "talk":
-        _write_report(args, command, metrics, len(judged), failed=[row.id for row in judged if not row.handled])
-    else:
-        _write_report(args, command, metrics, len(judged), judged=[asdict(row) for row in judged])
+        _write_report(args, command, found, len(judged), judged=[row._asdict() for row in judged])
 
 
 async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
-    questions = draw_sample(measures.read_questions(args.path), args.limit, args.seed)
+    questions = draw_sample(data.read_questions(args.path), args.limit, args.seed)
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
     budgets, rows = Budgets(plan=args.seconds), []
     async with _open_planner(args.model, settings.rag()) as model:
         for question in iterate_with_progress_bar(questions, "plan"):
             if row := await measures.measure_plan(question, around, model, budgets):
                 rows.append(row)
-    metrics = compute_by_language(rows, measures.compute_plan_metrics)
-    print(format_report("plans", {"": metrics}, len(rows), everything=args.all))
+    found = compute_by_language(rows, measures.compute_plan_metrics)
+    print(format_report("plans", {"": found}, len(rows), everything=args.all))
     print(f"\n{len(rows)} questions planned by {model.name}")
-    _write_report(args, "plans", metrics, len(rows), settings={"model": model.name})
+    _write_report(args, "plans", found, len(rows), settings={"model": model.name})
 
 
 async def _run_judge(args: argparse.Namespace, settings: Settings) -> None:
     dataset, rows = read_dataset(args.path, (), args.limit, args.seed), []
-    async with _open_planner(args.model, settings.rag()) as model, _open_dataset(args, dataset, settings) as data:
+    opening = data.open_variant(dataset, settings.rag(), args.variant)
+    async with _open_planner(args.model, settings.rag()) as model, opening as opened:
         for query in iterate_with_progress_bar(dataset.queries, "judge"):
-            if row := await measures.judge_first_sentence(query, data, model):
+            if row := await measures.judge_first_sentence(query, opened, model):
                 rows.append(row)
-    metrics, judged = compute_by_language(rows, measures.compute_judge_metrics), [asdict(row) for row in rows]
-    print(format_report("judge", {"": metrics}, len(rows), everything=args.all))
+    found, judged = compute_by_language(rows, measures.compute_judge_metrics), [row._asdict() for row in rows]
+    print(format_report("judge", {"": found}, len(rows), everything=args.all))
     print(f"\n{len(rows)} sentences judged by {model.name}")
-    _write_report(args, "judge", metrics, len(rows), settings={"model": model.name}, judged=judged)
+    _write_report(args, "judge", found, len(rows), settings={"model": model.name}, judged=judged)
 
 
 @asynccontextmanager
@@ -266,14 +235,14 @@ async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterat
 
 
 async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
-    rows = list(draw_sample(read_claims(args.path), args.limit, args.seed))
+    rows = draw_sample(data.read_claims(args.path), args.limit, args.seed)
     given = all(row.evidence for row in rows)
     corpus = args.path.is_dir() and (not given or (args.path / "corpus.jsonl").exists())
     if not corpus and not given:
         raise ImportRefused(f"{args.path} holds claims without evidence: name a folder with the posts too.")
     if corpus:
-        async with _open_dataset(args, read_corpus(args.path), settings) as data:
-            judged = await measures.verify_in_corpus(rows, data)
+        async with data.open_variant(data.read_corpus(args.path), settings.rag(), args.variant) as opened:
+            judged = await measures.verify_in_corpus(rows, opened)
     else:
         judged = measures.judge_claim_pairs(rows)
     layers = {
@@ -289,28 +258,26 @@ async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
     dataset = read_dataset(args.path, args.distractors, args.limit, args.seed)
     if not any(query.answerable for query in dataset.queries):
         raise ImportRefused(f"{args.path} holds no answerable question: add some, as a bar is fitted to them.")
-    async with _open_dataset(args, dataset, settings) as data:
-        calibration = data.rag.calibration.without_bars()
-        if dense := data.rag.dense:
-            fusions = choose_safest_fusions(await run_both_retrievers(data))
+    async with data.open_variant(dataset, settings.rag(), args.variant) as opened:
+        calibration = opened.rag.calibration.without_bars()
+        if dense := opened.rag.dense:
+            fusions = metrics.choose_safest_fusions(await metrics.run_both_retrievers(opened))
             for lang, fusion in fusions.items():
                 print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
             calibration = replace(calibration, fusions={**calibration.fusions, dense.model.name: fusions})
-        data.rag = replace(data.rag, calibration=calibration)
+        opened.rag = replace(opened.rag, calibration=calibration)
         progress = iterate_with_progress_bar(dataset.queries, "ask")
-        fitted = fit_calibration([await measures.answer_query(query, data) for query in progress], dataset.name)
-        used = _describe_engine(args, data.rag, Variant(legs=args.legs, rerank=args.rerank))
+        answers = [await measures.answer_query(query, opened) for query in progress]
+        fitted = metrics.fit_calibration(answers, dataset.name)
+        used = _describe_engine(args, opened.rag)
     bar, sure = fitted.calibration.bar, fitted.calibration.sure
     file = replace(fitted.calibration, fusions=calibration.fusions).save(settings.rag())
     print(f"bar {bar:.3f}, sure from {sure:.3f}, written to {file}")
     shares = {"abstained": fitted.abstained, "refused": fitted.refused, "sure_wrong": fitted.wrong}
     for name, (share, low, high) in shares.items():
         print(f"{name:10} {share:.3f}  (5-fold; 95 % interval {low:.3f} to {high:.3f})")
-    metrics = {"bar": bar, "sure": sure} | {name: share for name, (share, *_) in shares.items()}
-    _write_report(args, "calibrate", {"all": metrics}, len(dataset.queries), settings=used | {"bar": bar})
-
-
-_FEWEST_QUESTIONS = 50  # fewer say little about a change
+    found = {"bar": bar, "sure": sure} | {name: share for name, (share, *_) in shares.items()}
+    _write_report(args, "calibrate", {"all": found}, len(dataset.queries), settings=used | {"bar": bar})
 
 
 async def _run_make(args: argparse.Namespace, settings: Settings) -> None:
@@ -325,7 +292,7 @@ async def _run_make(args: argparse.Namespace, settings: Settings) -> None:
             after = changes[-1].seq
             all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
     most, seed = args.limit or 100, 42 if args.seed is None else args.seed
-    queries, corpus = make_questions(all_posts, known, most, seed)
+    queries, corpus = data.make_questions(all_posts, known, most, seed)
     if not queries:
         raise SettingsWrong("No post of yours states a price, a date, a time or a number: import more posts first.")
     with translate_errors(SettingsWrong, OSError, say="The questions cannot be written ({}): name another folder."):

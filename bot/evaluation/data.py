@@ -4,6 +4,11 @@ A document is `{id, text, title or channel, lang?, date?}`; a question is `{id, 
 answerable?, group?, asked_at?, kind?, stale?, typo?}`. The posts of an export are named `msg-<id>`, or
 `<folder>/msg-<id>` where the folder holds several exports. A claim comes with its evidence, or is looked up in a
 corpus. Files are JSON Lines, also gzipped, and exports.
+
+A row of small talk is `{id, text, lang, kind?, search?}`: without `search` the right reply is a line or two of the
+bot's own, with it an answer (`relevant, answers`). A row of follow-ups is `{id, lang, turns, expect, relevant, answers,
+answerable?}`: the last turn is judged, and `expect` is the same question asked alone. `corpus` names a folder beside
+the file; without it the corpus is the folder of the file.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -40,14 +45,12 @@ from rag_core.storage import channels, posts
 from rag_core.text.tokens import detect_language
 from rag_core.types import AUTO_RECIPE, HYBRID, Channel, Plan, Post, PostKey, Question, Viewer, Visibility
 
-_MAX_SENTENCE_CHARACTERS = 300  # longer is not asked about
 T = TypeVar("T")
 
 _DEFAULT_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # for documents without a date
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusDocument:
+class CorpusDocument(NamedTuple):
     """A document to index."""
 
     id: str
@@ -126,10 +129,10 @@ def _get_text(row: dict[str, Any]) -> str:
     return text
 
 
-def parse_time(text: str) -> datetime:
-    """Parse an ISO 8601 time; without an offset it is UTC. Raises ValueError."""
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _parse_time(row: dict[str, Any], name: str = "asked_at") -> datetime | None:
+    """Parse an ISO 8601 time of a row, where it has one; without an offset it is UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(row[name]) if row.get(name) else None
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _parse_strings(value: object) -> tuple[str, ...]:
@@ -139,14 +142,53 @@ def _parse_strings(value: object) -> tuple[str, ...]:
 def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
     """Parse a row of questions. Raises ImportRefused."""
     with _refuse_row(file, "question", "id and text"):
-        asked_at = row.get("asked_at")
         return EvaluationQuery(
             str(row["id"]), text := _get_text(row), row.get("lang") or detect_language(text),
             frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")),
             bool(row.get("answerable", True)), str(row.get("group") or row["id"]),
-            parse_time(asked_at) if asked_at else None, str(row.get("kind") or ""), _parse_strings(row.get("stale")),
-            bool(row.get("typo")),
+            _parse_time(row), str(row.get("kind") or ""), _parse_strings(row.get("stale")), bool(row.get("typo")),
         )  # fmt: skip
+
+
+class Dialogue(NamedTuple):
+    """Turns of a reader, of which the last is judged; `query` is its gold, with the text of `expect` if given."""
+
+    turns: tuple[str, ...]
+    query: EvaluationQuery
+    search: bool
+    corpus: Path
+
+
+def read_dialogues(file: Path, without_corpus: Path | None) -> list[Dialogue]:
+    """Read the rows of small talk or follow-ups. Raises ImportRefused.
+
+    `without_corpus`: the corpus where neither a row nor the folder of the file has one.
+    """
+    own = file.parent
+    if without_corpus and not any(own.glob("**/result.json")) and not any(own.glob("corpus.jsonl")):
+        own = without_corpus
+    dialogues = []
+    for row in read_json_lines(file):
+        turns = tuple(map(str, row.get("turns") or [row.get("text") or ""]))
+        query = parse_query({**row, "text": row.get("expect") or turns[-1]}, file)
+        corpus = file.parent / str(row["corpus"]) if row.get("corpus") else own
+        dialogues.append(Dialogue(turns, query, bool(row.get("search")), corpus))
+    return dialogues
+
+
+def read_questions(file: Path) -> list[Question]:
+    """Read the questions of a queries.jsonl, or one for each line, asked now. Raises ImportRefused."""
+    refusal = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
+    wrong = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    with translate_errors(ImportRefused, *wrong, say=refusal):
+        questions = []
+        for line in filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())):
+            row = json.loads(line) if line.startswith("{") else {"text": line}
+            text, asked_at = row["text"], _parse_time(row) or datetime.now(UTC)
+            questions.append(Question(text, row.get("lang") or detect_language(text), asked_at, Viewer(0, frozenset())))
+    if not questions:
+        raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
+    return questions
 
 
 def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
@@ -176,7 +218,7 @@ def read_corpus(folder: Path, distractors: Sequence[Path] = ()) -> Dataset:
     for file in (*corpora, *distractors):
         for row in read_json_lines(file):
             with _refuse_row(file, "document", "id and text"):
-                date = parse_time(row["date"]) if row.get("date") else _DEFAULT_DATE
+                date = _parse_time(row, "date") or _DEFAULT_DATE
                 source = str(row.get("title") or row.get("channel") or "")
                 documents.append(CorpusDocument(str(row["id"]), _get_text(row), source, date))
     if not documents and not exports:
@@ -233,7 +275,7 @@ def read_claims(place: Path) -> list[ClaimRow]:
                 _GOLD_BY_LABEL[str(row["label"]).lower()],
                 str(row.get("group") or (evidence[0] if evidence else row["id"])),
                 frozenset(_parse_strings(row.get("relevant"))), str(row.get("trap") or ""),
-                bool(row.get("disputed")), parse_time(row["asked_at"]) if row.get("asked_at") else None,
+                bool(row.get("disputed")), _parse_time(row),
             ))  # fmt: skip
     if not claims:
         raise ImportRefused(f"{file} holds no claims: name a file of claims in JSON Lines.")
@@ -346,6 +388,13 @@ async def open_indexed_dataset(dataset: Dataset, settings: RagSettings) -> Async
             yield IndexedDataset(rag, dataset, Viewer(0, frozenset(await channels.load_channels(rag.archive))))
 
 
+@asynccontextmanager
+async def open_variant(dataset: Dataset, settings: RagSettings, way: Variant) -> AsyncIterator[IndexedDataset]:
+    """Index a dataset for one variant, and apply it. Raises ModelUnavailable."""
+    async with open_indexed_dataset(dataset, build_variant_settings(settings, [way])) as opened:
+        yield opened.select_variant(way)
+
+
 _HELD_BACK_EVERY = 5  # of the questions one has no answer: its posts are left out of the corpus
 # Kinds as in other question sets.
 _KINDS = {"price": "price", "until": "when", "hour": "when", "when": "when", "count": "how"}
@@ -362,10 +411,9 @@ def make_questions(
     for post in sorted(posts, key=lambda one: one.stamp, reverse=True):
         for question in generate_questions(post.text):
             series.setdefault((post.key.chat_id, *question.topic), []).append((post, question))
-    newest = {
-        topic: {answer.answer for post, answer in one if post.key == one[0][0].key} for topic, one in series.items()
-    }
-    clear, draw = [one for topic, one in series.items() if len(newest[topic]) == 1], np.random.default_rng(seed)
+    newest = [{asked.answer for post, asked in one if post.key == one[0][0].key} for one in series.values()]
+    clear = [one for one, answers in zip(series.values(), newest, strict=True) if len(answers) == 1]
+    draw = np.random.default_rng(seed)
     drawn = [clear[n] for n in draw.permutation(len(clear))]
     held_back = {post.key for one in drawn[_HELD_BACK_EVERY - 1 : most : _HELD_BACK_EVERY] for post, _ in one}
     queries: list[_Row] = []

@@ -1,56 +1,31 @@
 """Measures: questions are searched, answered, talked about, planned or judged, and claims verified.
 
-Small talk and follow-ups are asked turn by turn as a reader in a private chat asks them. A row of small talk is
-`{id, text, lang, kind?, search?}`: without `search` the right reply is a line or two of the bot's own, with it an
-answer (`relevant, answers`). A row of follow-ups is `{id, lang, turns, expect, relevant, answers, answerable?}`: the
-last turn is judged, and `expect` is the same question asked alone. `corpus` names a folder beside the file; without it
-the corpus is the folder of the file. Verdicts are measured on pairs of claim and evidence, and on claims looked up in a
-corpus, beside two baselines.
+Small talk and follow-ups are asked turn by turn as a reader in a private chat asks them. Verdicts are measured on pairs
+of claim and evidence, and on claims looked up in a corpus, beside two baselines.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from bot.data_folder import iterate_with_progress_bar
 from bot.evaluation import metrics
-from bot.evaluation.data import (
-    ClaimRow,
-    EvaluationQuery,
-    IndexedDataset,
-    Variant,
-    build_variant_settings,
-    open_indexed_dataset,
-    parse_query,
-    parse_time,
-    read_corpus,
-    read_json_lines,
-)
+from bot.evaluation.data import ClaimRow, Dialogue, EvaluationQuery, IndexedDataset, Variant, open_variant, read_corpus
 from bot.evaluation.judging import holds_answer
-from bot.evaluation.metrics import (
-    JudgedAnswer,
-    Metrics,
-    RankedQuery,
-    compute_mean,
-    compute_percentile,
-    judge_answer,
-)
-from bot.settings import Settings
+from bot.evaluation.metrics import JudgedAnswer, Metrics, RankedQuery, compute_mean, compute_percentile, judge_answer
 from rag_core.answer import answer_question, choose_recipe
 from rag_core.calibration import Calibration
 from rag_core.conversation.small_talk import detect_talk, strip_courtesies
 from rag_core.engine import Engine
-from rag_core.errors import ImportRefused, StageTimeout, translate_errors
+from rag_core.errors import ImportRefused, StageTimeout
 from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, LlmSession
 from rag_core.planning import llm_planner
 from rag_core.planning.llm_planner import KnownEntities
@@ -61,10 +36,11 @@ from rag_core.recipes.agent import search_in_rounds
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.retrieval.search import rerank_hits, search_passages
 from rag_core.run import Budgets, Run, Stage
+from rag_core.settings import RagSettings
 from rag_core.storage import channels
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.tokens import detect_language, tokenize
-from rag_core.types import AUTO_RECIPE, Answer, Passage, Plan, PostKey, Question, Shortfall, Viewer
+from rag_core.types import AUTO_RECIPE, Answer, Passage, Plan, PostKey, Question, Shortfall
 from rag_core.verification import Claim, Label, Verdict
 from rag_core.verification.comparison import measure_covered_share
 from rag_core.verification.facts import Vocabulary, extract_facts, split_words
@@ -145,18 +121,7 @@ _MAX_TALK_LINES = 2
 _FIRST_HITS = 5  # among which a relevant post shows that the follow-up was understood
 
 
-@dataclass(frozen=True, slots=True)
-class Dialogue:
-    """Turns of a reader, of which the last is judged; `query` is its gold, with the text of `expect` if given."""
-
-    turns: tuple[str, ...]
-    query: EvaluationQuery
-    search: bool
-    corpus: Path
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedTalk:
+class JudgedTalk(NamedTuple):
     """A text of small talk, or a question behind a greeting, and whether it was handled."""
 
     id: str
@@ -165,8 +130,7 @@ class JudgedTalk:
     handled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedFollowup:
+class JudgedFollowup(NamedTuple):
     """A follow-up and how it was read; `alone_right`: a right answer is shown to `expect` asked alone."""
 
     id: str
@@ -180,35 +144,16 @@ class JudgedFollowup:
     understood: bool
 
 
-def read_dialogues(file: Path, without_corpus: Path | None = None) -> list[Dialogue]:
-    """Read the rows of small talk or follow-ups. Raises ImportRefused.
-
-    `without_corpus`: the corpus where neither a row nor the folder of the file has one.
-    """
-    own = file.parent
-    if without_corpus and not any(own.glob("**/result.json")) and not any(own.glob("corpus.jsonl")):
-        own = without_corpus
-    dialogues = []
-    for row in read_json_lines(file):
-        turns = tuple(map(str, row.get("turns") or [row.get("text") or ""]))
-        query = parse_query({**row, "text": row.get("expect") or turns[-1]}, file)
-        corpus = file.parent / str(row["corpus"]) if row.get("corpus") else own
-        dialogues.append(Dialogue(turns, query, bool(row.get("search")), corpus))
-    return dialogues
-
-
 async def run_dialogues(
     dialogues: Sequence[Dialogue],
     judge: Callable[[Dialogue, int, IndexedDataset], Awaitable[R]],
-    settings: Settings,
+    settings: RagSettings,
     variant: Variant,
 ) -> list[R]:
     """Run each dialogue in a chat of its own, over its corpus; each corpus is indexed once. Raises ImportRefused."""
     judged: dict[int, R] = {}
     for corpus in dict.fromkeys(dialogue.corpus for dialogue in dialogues):
-        opening = open_indexed_dataset(read_corpus(corpus), build_variant_settings(settings.rag(), [variant]))
-        async with opening as opened:
-            data = opened.select_variant(variant)
+        async with open_variant(read_corpus(corpus), settings, variant) as data:
             of_corpus = [(n, one) for n, one in enumerate(dialogues, 1) if one.corpus == corpus]
             for n, dialogue in iterate_with_progress_bar(of_corpus, "ask"):
                 judged[n] = await judge(dialogue, n, data)
@@ -219,12 +164,11 @@ async def run_dialogues(
 
 async def _ask_turn(text: str, dialogue: Dialogue, chat: int, data: IndexedDataset) -> Answer | str:
     """Answer a turn as the bot does: a reply to small talk, or an answer."""
-    lang = dialogue.query.lang
     if (talk := detect_talk(text)) and not await is_introduced(text, data.viewer, data.rag.archive):
         from bot.handlers.questions import render_talk  # here: aiogram takes seconds to load
 
         known = await channels.load_channels(data.rag.archive)
-        return str(render_talk(talk, lang, known.values()).as_kwargs()["text"])
+        return str(render_talk(talk, dialogue.query.lang, known.values()).as_kwargs()["text"])
     return await answer_or_refuse(replace(build_question(dialogue.query, data), text=text, chat=chat), data.rag)
 
 
@@ -243,9 +187,8 @@ async def judge_talk(dialogue: Dialogue, chat: int, data: IndexedDataset) -> Jud
 async def judge_followup(dialogue: Dialogue, chat: int, data: IndexedDataset) -> JudgedFollowup:
     """Judge the last turn of a dialogue: its reading, and the answer beside that to `expect` asked alone."""
     query = dialogue.query
-    for text in dialogue.turns[:-1]:
-        await _ask_turn(text, dialogue, chat, data)
-    answer = await _ask_turn(dialogue.turns[-1], dialogue, chat, data)
+    for text in dialogue.turns:
+        answer = await _ask_turn(text, dialogue, chat, data)
     alone = await answer_query(query, data)
     if not isinstance(answer, Answer):  # a question that was taken for small talk
         answer = Answer((), 0.0, "talk")
@@ -286,8 +229,7 @@ def compute_followup_metrics(rows: Sequence[JudgedFollowup]) -> Metrics:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedSentence:
+class JudgedSentence(NamedTuple):
     """First sentence of a question's extract: whether it answers, the extract's confidence and the model's log odds."""
 
     lang: str
@@ -336,8 +278,7 @@ def compute_auc(scores: Sequence[float], right: Sequence[bool] | np.ndarray) -> 
     return round(float(((better > 0) + 0.5 * (better == 0)).mean()), 4)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRow:
+class PlanRow(NamedTuple):
     """One question and the plan made for it. `reply` is None if the model did not answer in time.
 
     The reply `ended` by itself, within its max_tokens; it is `valid` if it is strict JSON too, a plan, and keeps enough
@@ -376,21 +317,6 @@ class ReplyRecorder:
             if isinstance(piece, Generation):
                 self.replies.append(piece)
             yield piece
-
-
-def read_questions(file: Path) -> list[Question]:
-    """Read the questions of a queries.jsonl, or one for each line, asked now. Raises ImportRefused."""
-    refusal = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
-    wrong = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-    with translate_errors(ImportRefused, *wrong, say=refusal):
-        questions = []
-        for line in filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())):
-            row = json.loads(line) if line.startswith("{") else {"text": line}
-            text, asked_at = row["text"], parse_time(row["asked_at"]) if row.get("asked_at") else datetime.now(UTC)
-            questions.append(Question(text, row.get("lang") or detect_language(text), asked_at, Viewer(0, frozenset())))
-    if not questions:
-        raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
-    return questions
 
 
 async def measure_plan(
@@ -445,8 +371,7 @@ _COVERAGE_BAR = 0.5  # of the baseline: share of a claim's words that its eviden
 _TEMPTING_TRAPS = frozenset({"plan", "rumour", "other_thing"})
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedClaim:
+class JudgedClaim(NamedTuple):
     """One claim: its gold label, the label by each layer, and the share of its evidence in the first five hits."""
 
     lang: str
@@ -469,10 +394,9 @@ def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
 
     `opposite` is the share of labels that say the opposite; with traps, accuracy and opposite by trap stand after them.
     """
-    pairs = [(row.gold, row.said[layer]) for row in rows]
     balanced, low, high = _compute_balanced_accuracy(rows, layer) if rows else (None, None, None)
     found: Metrics = {
-        "accuracy": compute_mean(gold == label for gold, label in pairs),
+        "accuracy": compute_mean(row.gold == row.said[layer] for row in rows),
         "opposite": compute_mean(row.is_opposite(layer) for row in rows),
         "balanced_accuracy": balanced,
         "balanced_accuracy_low": low,
@@ -515,14 +439,12 @@ def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
             now = datetime.now(UTC)
             evidence = [Passage(PostKey(0, 0), 0, "", text, 0, len(text), now) for text in row.evidence]
             supports = assess_by_words(Claim(row.claim, row.lang), evidence)
-            labels = {
-                "coverage": _label_by_coverage(row, row.evidence),
-                "all": _join_labels([support.label for support in supports]),
-            }
+            labels = {"coverage": _label_by_coverage(row, row.evidence)}
+            labels["all"] = _join_labels([support.label for support in supports])
             if other is not None:
                 labels = {layer: label if label == "supported" else other for layer, label in labels.items()}
-            majority = golds.most_common(1)[0][0]
-            judged.append(JudgedClaim(row.lang, row.gold, {"majority": majority, **labels}, row.group))
+            labels["majority"] = golds.most_common(1)[0][0]
+            judged.append(JudgedClaim(row.lang, row.gold, labels, row.group))
     return judged
 
 
@@ -543,14 +465,13 @@ async def verify_in_corpus(rows: Sequence[ClaimRow], data: IndexedDataset) -> li
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
     judged = []
     for row in iterate_with_progress_bar(rows, "verify"):
-        rag = data.rag
-        run = Run(rag.budgets, "verify")
+        run = Run(data.rag.budgets, "verify")
         question = Question(row.claim, row.lang, row.asked_at or datetime.now(UTC), data.viewer)
         plan = replace(plan_claim_search(question), until=row.asked_at)
         claim = Claim(row.claim, row.lang, 0, len(row.claim))
         try:
-            passages = await retrieve_claim_passages(question, plan, rag, run)
-            verdict = await verify_claim(claim, question, plan, {}, rag, run)
+            passages = await retrieve_claim_passages(question, plan, data.rag, run)
+            verdict = await verify_claim(claim, question, plan, {}, data.rag, run)
         except StageTimeout:
             passages, verdict = (), Verdict(claim, Label.NOT_FOUND, 0.0)
         names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]

@@ -1,15 +1,10 @@
-"""Metrics: judged answers, the figures of answers and of retrieval, tables, comparisons, JSON report; fits.
+"""Metrics: judged answers, figures of answers and of retrieval, tables, comparisons; fits of fusion and thresholds."""
 
-Fitted are the fusion of both retrievers and the thresholds of answers.
-"""
-
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,7 +12,6 @@ from bot.data_folder import iterate_with_progress_bar
 from bot.evaluation.data import EvaluationQuery, IndexedDataset
 from bot.evaluation.judging import holds_answer, is_short_enough
 from rag_core.calibration import Calibration
-from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.retrieval.fusion import Fusion
 from rag_core.retrieval.search import search_dense, search_lexical
 from rag_core.run import Run
@@ -173,8 +167,7 @@ def compute_metrics_by_kind(rows: Sequence[JudgedAnswer]) -> dict[str, Metrics]:
     return {name: {key: found[key] for key in ("rows", *_METRICS_BY_KIND)} for name, found in metrics.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class RankedQuery:
+class RankedQuery(NamedTuple):
     """One question, and for each retrieved document, best first, whether it is relevant.
 
     `across`: no relevant document is in the question's language. `queries` of its plan.
@@ -194,23 +187,20 @@ def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
     recall@k: share of the relevant documents in the first k, also of the questions across languages alone;
     all_relevant@20: share of questions with all of them.
     """
-
-    found = [
-        {
-            "recall@1": sum(row.hits[:1]) / row.relevant,
-            "recall@5": sum(row.hits[:5]) / row.relevant,
-            "recall@20": sum(row.hits[:20]) / row.relevant,
-            "all_relevant@20": float(sum(row.hits[:20]) == row.relevant),
-            "mrr@10": next((1 / n for n, hit in enumerate(row.hits[:10], 1) if hit), 0.0),
-            "ndcg@10": sum(hit / math.log2(n + 1) for n, hit in enumerate(row.hits[:10], 1))
-            / sum(1 / math.log2(n + 1) for n in range(1, min(row.relevant, 10) + 1)),
-        }
-        for row in rows
-    ]
-    names = ("recall@1", "recall@5", "recall@20", "all_relevant@20", "mrr@10", "ndcg@10")
-    across = [figures for row, figures in zip(rows, found, strict=True) if row.across]
-    metrics = {name: compute_mean(figures[name] for figures in found) for name in names}
-    metrics |= {f"across_{name}": compute_mean(figures[name] for figures in across) for name in names[1:3]}
+    measures: dict[str, Callable[[RankedQuery], float]] = {
+        "recall@1": lambda row: sum(row.hits[:1]) / row.relevant,
+        "recall@5": lambda row: sum(row.hits[:5]) / row.relevant,
+        "recall@20": lambda row: sum(row.hits[:20]) / row.relevant,
+        "all_relevant@20": lambda row: float(sum(row.hits[:20]) == row.relevant),
+        "mrr@10": lambda row: next((1 / n for n, hit in enumerate(row.hits[:10], 1) if hit), 0.0),
+        "ndcg@10": lambda row: (
+            sum(hit / math.log2(n + 1) for n, hit in enumerate(row.hits[:10], 1))
+            / sum(1 / math.log2(n + 1) for n in range(1, min(row.relevant, 10) + 1))
+        ),
+    }
+    across = [row for row in rows if row.across]
+    metrics = {name: compute_mean(map(measure, rows)) for name, measure in measures.items()}
+    metrics |= {f"across_{name}": compute_mean(map(measures[name], across)) for name in ("recall@5", "recall@20")}
     metrics["queries"] = compute_mean(row.queries for row in rows)
     return metrics | {f"latency_ms_p{p}": compute_percentile((r.took_ms for r in rows), p) for p in (50, 95)}
 
@@ -226,7 +216,6 @@ TableColumn = tuple[str, Mapping[str, float | str | None]]  # head, and the cell
 MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
 _SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95")  # compared as ratios between variants
 _FEWEST_ROWS = 30  # of fewer no shares are said
-_NOT_WRITABLE_TEXT = "The figures cannot be written ({}): name another file with --json."
 # For each command the figures that say most, and what they say; a share is followed by its interval.
 _SUMMARIES = {
     "answers": (
@@ -345,8 +334,6 @@ def compute_difference_intervals(
     """
     (_, reference), *others = rows.items()
     found: dict[str, DifferenceIntervals] = {}
-    if not others:
-        return found
     draws = np.random.default_rng(1).integers(len(reference), size=(BOOTSTRAP_DRAWS, len(reference)))
     reference_draws = [compute([reference[n] for n in draw]) for draw in draws]
     for variant, other in others:
@@ -372,34 +359,9 @@ def format_difference_intervals(command: str, found: Mapping[str, DifferenceInte
     )
 
 
-def require_writable(file: Path | None) -> None:
-    """Check the path of the figures. Raises SettingsWrong if the folder is missing or the name is a folder's."""
-    if file is not None and (file.is_dir() or not file.parent.is_dir()):
-        reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(reason))
-
-
-def write_json_report(
-    file: Path | None,
-    command: str,
-    data: str,
-    settings: Mapping[str, Any],
-    metrics: Mapping[str, Any],
-    rows: int,
-    **more: Any,
-) -> None:
-    """Write what was measured as one JSON object, if a file was named. Raises SettingsWrong if it cannot be written."""
-    if file is None:
-        return
-    report = {"command": command, "data": data, "settings": settings, "metrics": metrics, "rows": rows, **more}
-    with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
-        file.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
-
-
 _FOLD_COUNT = 5
 _FUSION_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 _FUSION_CANDIDATES = tuple(Fusion(kind, weight) for kind in ("sum", "rrf") for weight in _FUSION_WEIGHTS)
-DEPTHS = (1, 5, 20)
 _MAX_RECALL_LOSS = 0.005  # of a recall, compared with lexical search alone: a smaller loss is noise
 _TOP_HITS = 50  # hits of each retriever, as in an answer
 _LEXICAL_ONLY = Fusion("sum", 0.0)
@@ -407,8 +369,7 @@ _LEXICAL_ONLY = Fusion("sum", 0.0)
 Ranking = list[tuple[PassageRef, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class RetrieverRankings:
+class RetrieverRankings(NamedTuple):
     """Rankings of both retrievers for one question, and its relevant documents."""
 
     lang: str
@@ -422,7 +383,7 @@ class RetrieverRankings:
         order = fusion(self.lexical, self.dense, _TOP_HITS)
         hits = [self.names[place] in self.relevant for place, _ in order]
         reciprocal = next((1 / n for n, hit in enumerate(hits[:10], 1) if hit), 0.0)
-        return (*(float(any(hits[:depth])) for depth in DEPTHS), reciprocal)
+        return (*(float(any(hits[:depth])) for depth in (1, 5, 20)), reciprocal)
 
 
 async def run_both_retrievers(data: IndexedDataset) -> list[RetrieverRankings]:
@@ -464,8 +425,7 @@ _MAX_REFUSED = 0.07  # share of the answerable questions
 _MAX_SURE_ANSWERS_WRONG = 0.08  # share of the sure answers
 
 
-@dataclass(frozen=True, slots=True)
-class FittedCalibration:
+class FittedCalibration(NamedTuple):
     """Fitted thresholds, and their effect on held-out questions (5-fold over groups; 95 % interval).
 
     `abstained` and `refused`: shares of the answerable and the unanswerable below `bar`; `wrong`: of those from `sure`.
@@ -486,13 +446,12 @@ def fit_calibration(rows: Sequence[JudgedAnswer], data: str) -> FittedCalibratio
     (2005), split conformal prediction. The rows must have been measured with a threshold of 0.
     """
     # rows of one group share a fold
-    fold_of = {group: n % _FOLD_COUNT for n, group in enumerate(sorted({row.group for row in rows}))}
-    fold = [fold_of[row.group] for row in rows]
+    folds = {group: n % _FOLD_COUNT for n, group in enumerate(sorted({row.group for row in rows}))}
     abstained, refused, wrong = [], [], []
     for n in range(_FOLD_COUNT):
-        train = [row for row, of in zip(rows, fold, strict=True) if of != n]
+        train = [row for row in rows if folds[row.group] != n]
         bar, sure = _compute_bar(train), _compute_sure_bar(train)
-        test = [row for row, of in zip(rows, fold, strict=True) if of == n]
+        test = [row for row in rows if folds[row.group] == n]
         abstained += [row.confidence < bar for row in test if row.answerable]
         refused += [row.confidence < bar for row in test if not row.answerable]
         wrong += [not row.shown_right for row in test if row.confidence >= max(bar, sure)]

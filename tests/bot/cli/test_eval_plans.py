@@ -5,7 +5,8 @@ import pytest
 from driver import write_rows
 from scripted_model import FakeLlm
 
-from bot.evaluation.measures import compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.data import read_questions
+from bot.evaluation.measures import compute_plan_metrics, measure_plan
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.run import Budgets

@@ -12,7 +12,7 @@ import socket
 import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # imported where a bot is asked: it takes a tenth of a second
 MAX_REQUEST_BYTES = 1 << 18  # a text of 20,000 characters at most, in JSON up to twelve bytes each
 ROOT_USER_ID = 0
 
-OnIndexProgress = Callable[[int, int], None]  # done, total
+ReportProgress = Callable[[int, int], None]  # done, total; returns at once
 
 _MAX_LINE_BYTES = 1 << 22  # the longest answer with its trace has some ten thousand
 _SOCKET_FILE_NAME = "citegram.sock"
@@ -46,7 +46,6 @@ _SILENT_TEXT = (
     "or stop it."
 )
 _GONE_TEXT = "The bot (process {process}) ended before it was done: try again when it runs, or without it."
-_MISUNDERSTOOD_TEXT = "The bot (process {process}) is not understood by this command: restart the bot."
 _IMPOSTOR_TEXT = "Another user (id {user}) answers in the folder {folder} in place of the bot: chmod 700 the folder."
 
 
@@ -109,10 +108,9 @@ class DenseFacts(TypedDict):
 
 
 class IndexFacts(TypedDict):
-    """Facts on both indexes: size, watermark, and the changes still to index (below 0: the index is ahead)."""
+    """Facts on both indexes: size, and the changes still to index (below 0: the index is ahead)."""
 
     passages: int
-    watermark: int
     behind: int
     dense: DenseFacts | None
     compared: dict[str, int] | None  # as from `compare_indexes`; None: the indexes were not up to date
@@ -210,11 +208,10 @@ class RunningBot:
 
     async def greet(self) -> bool:
         """Whether the bot answers."""
-        try:
+        with suppress(BotGone):
             await self._request("greet", patience=_CONNECT_TIMEOUT_SECONDS)
             return True
-        except BotGone:
-            return False
+        return False
 
     async def ask(
         self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
@@ -232,18 +229,17 @@ class RunningBot:
 
     async def search(self, text: str, page: int) -> SearchJson | None:
         """Find posts; None if there are no channels."""
-        found = await self._request("search", text=text, page=page, as_reader=self.as_reader)
-        return cast(SearchJson | None, found)
+        return cast(SearchJson | None, await self._request("search", text=text, page=page, as_reader=self.as_reader))
 
     async def list_channels(self) -> list[ChannelJson]:
         """List the channels."""
         return cast(list[ChannelJson], await self._request("list_channels", as_reader=self.as_reader))
 
-    async def wake(self, moved: OnIndexProgress) -> None:
+    async def wake(self, moved: ReportProgress) -> None:
         """Have the bot index the archive's pending changes; returns when the lexical index has them."""
         await self._request("wake", moved)
 
-    async def reindex(self, channel: int | None, moved: OnIndexProgress) -> None:
+    async def reindex(self, channel: int | None, moved: ReportProgress) -> None:
         """Have the bot rebuild its indexes, all or one channel's. The rebuild continues if this client leaves."""
         await self._request("reindex", moved, channel=channel)
 
@@ -257,7 +253,7 @@ class RunningBot:
         return cast(IndexFacts, facts), int(uptime_s)
 
     async def _request(
-        self, do: str, moved: OnIndexProgress | None = None, *, patience: float | None = None, **fields: object
+        self, do: str, moved: ReportProgress = lambda *_: None, *, patience: float | None = None, **fields: object
     ) -> Any:
         """Post a request, and read the lines of the response until its end. A bot of another version is refused."""
         import aiohttp
@@ -285,16 +281,15 @@ class RunningBot:
                                 raise RagError(reason)
                             case {"end": end}:
                                 return end
-                            case {"at": [done, total]} if moved:
+                            case {"at": [done, total]}:
                                 moved(done, total)
-                            case {"at": _}:
-                                pass
                             case _:
                                 raise ValueError("no line of the bot")
         except TimeoutError as exc:
             raise BotSilent(_SILENT_TEXT.format(process=self.process, folder=self._folder)) from exc
         except (aiohttp.ClientResponseError, HttpProcessingError, ValueError) as exc:
-            raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process)) from exc
+            reason = f"The bot (process {self.process}) is not understood by this command: restart the bot."
+            raise RagError(reason) from exc
         except (OSError, aiohttp.ClientError) as exc:
             raise BotGone(_GONE_TEXT.format(process=self.process)) from exc
         raise BotGone(_GONE_TEXT.format(process=self.process))

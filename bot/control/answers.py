@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bot.control import AnswerJson, ChannelJson, SearchJson, VerdictsJson
 from bot.i18n import get_translator
 from bot.views.text import format_channel_list, format_shortfalls
+from rag_core import types
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import TalkKind, detect_talk
 from rag_core.engine import Engine
@@ -22,20 +23,7 @@ from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.text.post_text import Spoiler, cover_spoilers, label_poll, list_spoilers
 from rag_core.text.tokens import detect_language
-from rag_core.types import (
-    AUTO_RECIPE,
-    Answer,
-    Channel,
-    Citation,
-    MediaSpan,
-    Passage,
-    Post,
-    PostKey,
-    Question,
-    Viewer,
-    Visibility,
-    format_channel_post_link,
-)
+from rag_core.types import Answer, Channel, Passage, Post, PostKey, Question
 from rag_core.verification import Verdict, Verification
 
 if TYPE_CHECKING:
@@ -108,8 +96,7 @@ def describe_answer(
         trace=[asdict(span) for run in runs for span in run.spans],
         results=[result for run in runs for result in run.results or ()],
     )
-    covered: AnswerJson = _cover_fields(found, list_spoilers(stored.values()))
-    return covered
+    return cast(AnswerJson, _cover_fields(found, list_spoilers(stored.values())))
 
 
 def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None) -> dict[str, str]:
@@ -132,7 +119,7 @@ def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Pas
     } | _build_post_details(key, post, span)
 
 
-def _build_post_details(key: PostKey, post: Post | Passage | None, span: MediaSpan | None) -> dict[str, str]:
+def _build_post_details(key: PostKey, post: Post | Passage | None, span: types.MediaSpan | None) -> dict[str, str]:
     """Describe what few posts have: an edit, an origin, and where in its file a quote stands, by second or page."""
     details = {"edited": post.edited.isoformat()} if post and post.edited else {}
     if post and post.origin and post.origin.chat_id != key.chat_id:
@@ -164,7 +151,7 @@ def describe_verdicts(
         channel = found.channels.get(key.chat_id)
         return {"link": found.link(key), "title": channel.title if channel else "", "date": date.isoformat()}
 
-    def build_citation(citation: Citation) -> dict[str, str]:
+    def build_citation(citation: types.Citation) -> dict[str, str]:
         where = describe(citation.post, citation.date) | {"quote": citation.quote}
         return where | _build_post_details(citation.post, None, citation.read)
 
@@ -183,10 +170,9 @@ def describe_verdicts(
         }
 
     same = found.same
-    verdicts = [build_verdict(verdict) for verdict in found.verdicts]
     return VerdictsJson(
         same=describe(same.key, same.date) | {"state": found.same_post_state} if same else None,
-        verdicts=_cover_fields(verdicts, list_spoilers(stored.values())),
+        verdicts=_cover_fields(list(map(build_verdict, found.verdicts)), list_spoilers(stored.values())),
         left=found.left,
         without=[shortfall.stage for shortfall in found.shortfalls],
         shortfalls=format_shortfalls(found.shortfalls, get_translator(lang)),
@@ -209,7 +195,7 @@ def describe_search(listing: SearchListing, page: int) -> SearchJson:
         start, end = select_snippet(found.text, listing.spots.within(found.text), _MAX_SNIPPET_LENGTH)
         posts.append(
             {
-                "link": format_channel_post_link(found.post.key, channel, found.post.topic),
+                "link": types.format_channel_post_link(found.post.key, channel, found.post.topic),
                 "title": channel.title if channel else "",
                 "date": found.post.date.isoformat(),
                 "quote": cover_spoilers(found.text[start:end], list_spoilers([found.post])),
@@ -270,7 +256,7 @@ class TerminalAnswerer:
         self._rag, self._zone, self._admins, self._as_reader = rag, zone, admins, as_reader
 
     async def ask(
-        self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
+        self, question: str, *, trace: bool, recipe: str = types.AUTO_RECIPE, conversation: int = 0
     ) -> AnswerJson | None:
         """Answer a question, by itself or in the conversation of this number, whose earlier questions are known."""
         asked = await self._build_question(question, conversation)
@@ -285,7 +271,7 @@ class TerminalAnswerer:
         return describe_answer(answer, shown, asked.lang, runs=runs if trace else ())
 
     async def _build_question(self, text: str, conversation: int = 0) -> Question | None:
-        viewer = Viewer(0, frozenset(await self._load_channels()))
+        viewer = types.Viewer(0, frozenset(await self._load_channels()))
         text, viewer = await narrow_to_channel_set(self._rag.archive, self._admins, text, viewer)
         if not viewer.channels:
             return None
@@ -295,7 +281,7 @@ class TerminalAnswerer:
     async def _load_channels(self) -> dict[int, Channel]:
         known = await channels.load_channels(self._rag.archive)
         if self._as_reader:
-            return {k: c for k, c in known.items() if c.state == "active" and c.visibility is Visibility.PUBLIC}
+            return {k: c for k, c in known.items() if c.state == "active" and c.visibility is types.Visibility.PUBLIC}
         return known
 
     async def search(self, text: str, page: int) -> SearchJson | None:

@@ -22,7 +22,7 @@ from aiohttp import web
 from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs
 
-from bot.control import MAX_REQUEST_BYTES, ROOT_USER_ID, build_greeting, get_peer_user, open_socket_path
+from bot.control import MAX_REQUEST_BYTES, ROOT_USER_ID, ReportProgress, build_greeting, get_peer_user, open_socket_path
 from bot.control.answers import TerminalAnswerer
 from bot.doctor.archive_checks import collect_index_facts
 from bot.indexing import IndexingWorker, RebuildRunner
@@ -32,7 +32,6 @@ from rag_core.errors import IndexUnavailable, RagError
 from rag_core.storage import posts
 from rag_core.types import AUTO_RECIPE
 
-ReportProgress = Callable[[int, int], None]  # done, total; returns at once
 RequestHandler = Callable[..., Awaitable[object]]  # takes `ReportProgress`, and the fields of the request by name
 Recipe = Literal[AUTO_RECIPE, *RECIPES]  # type: ignore[valid-type]
 Conversation = Annotated[int, Field(ge=0, lt=2**53)]  # JSON and SQLite both keep such numbers
@@ -167,9 +166,8 @@ _STUCK_AFTER_SECONDS = 60.0
 _STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: its log says why."
 
 
-def _call(handler: TypeAdapter[Any], say: ReportProgress, **fields: object) -> Awaitable[object]:
-    work: Awaitable[object] = handler.validate_python(ArgsKwargs((say,), fields))
-    return work
+def _call(handler: TypeAdapter[Any], say: ReportProgress, **fields: object) -> Any:
+    return handler.validate_python(ArgsKwargs((say,), fields))
 
 
 class RequestHandlers:
@@ -216,14 +214,12 @@ class RequestHandlers:
 
     async def wake(self, say: ReportProgress) -> None:
         """Return when the lexical index has all changes that the archive has now."""
-        lexical = self._rag.lexical
-        start, until = lexical.watermark, await posts.get_last_seq(self._rag.archive)
+        archive, lexical = self._rag.archive, self._rag.lexical
+        start, until = lexical.watermark, await posts.get_last_seq(archive)
         watermark, moved_at = start, time.monotonic()
         self._waking.wake()
         # Not by comparing numbers: the last of them may belong to a permanently deleted post.
-        while (waiting := await posts.list_post_changes(self._rag.archive, lexical.watermark, 1)) and (
-            waiting[0].seq <= until
-        ):
+        while (waiting := await posts.list_post_changes(archive, lexical.watermark, 1)) and waiting[0].seq <= until:
             if lexical.watermark != watermark:
                 watermark, moved_at = lexical.watermark, time.monotonic()
                 say(max(0, min(watermark, until) - start), until - start)

@@ -1,11 +1,9 @@
-"""Checks of `citegram doctor`: what all share, and the checks of the machine and of the settings.
-
-Archive and indexes are checked in archive_checks.py, Telegram in telegram_checks.py; bot/cli/doctor.py runs them.
-"""
+"""Checks that bot/cli/doctor.py runs: what all share, and the checks of the machine and of the settings."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -49,7 +47,6 @@ class CheckContext:
     """
 
     settings: Settings
-    env_file: Path = Path(".env")
     archive: Archive | None = None
     facts: IndexFacts | None = None
     runs: bool = False
@@ -112,20 +109,19 @@ async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
     need = max(_MIN_FREE_BYTES, used.archive + used.indexes)
     if used.free >= need:
         yield fine(f"{folder}: {used.free / 1e9:.1f} GB free")
-        return
-    yield bad(
-        f"{folder} has {used.free / 1e9:.1f} GB free, and a backup and a rebuild of the indexes need "
-        f"{need / 1e9:.1f} GB: make room, or move the folder and set DATA__DIR."
-    )
+    else:
+        yield bad(
+            f"{folder} has {used.free / 1e9:.1f} GB free, and a backup and a rebuild of the indexes need "
+            f"{need / 1e9:.1f} GB: make room, or move the folder and set DATA__DIR."
+        )
 
 
 async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
     """Check that SQLite is safe on the file system of the data folder."""
     folder = case.settings.data.dir.resolve()
-    try:
+    mounts = list[list[str]]()
+    with suppress(OSError):
         mounts = [line.split() for line in _MOUNTS_FILE.read_text("utf-8", errors="replace").splitlines()]
-    except OSError:
-        mounts = []
     kinds = {mount[1].replace("\\040", " "): mount[2] for mount in mounts if len(mount) > 2}
     kind = next((kinds[str(above)] for above in (folder, *folder.parents) if str(above) in kinds), "")
     if kind in _NETWORK_FILE_SYSTEMS:
@@ -142,7 +138,7 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
 
 async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
     """Check that other users cannot read the token or the posts."""
-    for path, mode in ((case.env_file, "600"), (case.settings.data.dir, "700")):
+    for path, mode in ((Path(".env"), "600"), (case.settings.data.dir, "700")):
         if is_open_to_others(path):
             yield bad(f"{path} can be read by other users of this machine: run chmod {mode} {path}.")
 
@@ -173,18 +169,15 @@ async def check_models(case: CheckContext, archive: Archive) -> AsyncIterator[Fi
 
 
 def _check_model_files(name: str, folder: Path) -> int | None:
-    """Verify a model's files and return the memory it needs in bytes; None if it has no local files. Blocking.
-
-    Raises ModelUnavailable.
-    """
+    """Verify a model's files; the bytes of memory it needs, None without local files. Raises ModelUnavailable."""
     if active_models.is_gguf_path(name):
         check_gguf_file(Path(name).expanduser())
         return estimate_memory(Path(name).expanduser().stat().st_size)
-    row = next((row for row in MODELS if row.name == name), None)
-    if row is None:
-        return None
-    verify_model_checksums(row, folder / row.name)
-    return row.memory or measure_size(folder / row.name)
+    for row in MODELS:
+        if row.name == name:
+            verify_model_checksums(row, folder / row.name)
+            return row.memory or measure_size(folder / row.name)
+    return None
 
 
 async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:

@@ -7,13 +7,14 @@ migrates the archive.
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
 
 from bot.control import DenseFacts, IndexFacts, RunningBot, hold_folder_or_connect
+from bot.data_folder import open_archive
 from bot.doctor import CheckContext, Finding, bad, fine, note
 from bot.media import load_media_status
 from bot.settings import Settings
@@ -40,30 +41,25 @@ _MAX_BACKUP_AGE = timedelta(days=2)  # one nightly backup may be missed
 @asynccontextmanager
 async def open_check_context(settings: Settings, *, verbose: bool) -> AsyncIterator[CheckContext]:
     """Open the archive and collect the index facts for the checks."""
-    case, folder = CheckContext(settings, verbose=verbose), settings.data.dir
+    case, folder, text = CheckContext(settings, verbose=verbose), settings.data.dir, ""
     if not folder.exists():  # looking must not make a folder whose name was mistyped
         text = f"There is no folder {folder.resolve()} yet: the first start makes it. Is --data (or DATA__DIR) right?"
-        yield replace(case, start=(note(text),))
-        return
-    if await asyncio.to_thread(needs_migration, folder):
+    elif await asyncio.to_thread(needs_migration, folder):
         text = (
             "The archive is that of an earlier version of Citegram: start the bot, which makes a backup and brings it "
             "up to date, and look again."
         )
+    if text:
         yield replace(case, start=(note(text),))
         return
     case = await _collect_index_facts(case)
-    archive = None
-    try:
-        archive = await Archive.open(folder)
-    except RagError as exc:
-        if all(exc.reason != finding.what for finding in case.start):
-            case = replace(case, start=(*case.start, bad(exc.reason)))
-    try:
-        yield replace(case, archive=archive)
-    finally:
-        if archive:
-            await archive.close()
+    async with AsyncExitStack() as stack:
+        try:
+            case = replace(case, archive=await stack.enter_async_context(open_archive(folder)))
+        except RagError as exc:
+            if all(exc.reason != finding.what for finding in case.start):
+                case = replace(case, start=(*case.start, bad(exc.reason)))
+        yield case
 
 
 async def _collect_index_facts(case: CheckContext) -> CheckContext:
@@ -103,10 +99,8 @@ async def check_channels(case: CheckContext, archive: Archive) -> AsyncIterator[
     for channel in channels_by_id.values():
         count = await posts.count_posts(archive, channel.chat_id)
         closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
-        yield note(
-            f"{strip_control_characters(channel.title)}: {count} posts, {channel.state}, "
-            f"{channel.visibility.value}{closed}"
-        )
+        title = strip_control_characters(channel.title)
+        yield note(f"{title}: {count} posts, {channel.state}, {channel.visibility.value}{closed}")
     inbox = await raw_updates.count_updates_by_state(archive)
     yield fine(f"inbox: {inbox['pending']} waiting")
     if inbox["poison"]:
@@ -144,10 +138,10 @@ async def check_jobs(case: CheckContext, archive: Archive) -> AsyncIterator[Find
         now = "is being rebuilt" if case.runs else "is half rebuilt (it goes on when the bot runs)"
         yield note(f"the index {now}: {rebuild.done} of {rebuild.total} posts")
     all_jobs = await index_state.load_jobs(archive)
-    for job in all_jobs:
-        if job.failing:
-            yield bad(f"the job {job.name} failed ({job.failed_at:%Y-%m-%d %H:%M} UTC): {job.error}")
-    if all_jobs and not any(job.failing for job in all_jobs):
+    failing = [job for job in all_jobs if job.failing]
+    for job in failing:
+        yield bad(f"the job {job.name} failed ({job.failed_at:%Y-%m-%d %H:%M} UTC): {job.error}")
+    if all_jobs and not failing:
         yield fine(f"scheduled jobs: {', '.join(job.name for job in all_jobs)}; each ended well")
 
 
@@ -189,15 +183,13 @@ async def check_indexes(case: CheckContext, archive: Archive) -> AsyncIterator[F
         when = "the bot takes them in" if case.runs else "taken in at the next start"
         late = f"{facts['behind']} changes behind ({when})" if facts["behind"] else "up to date"
         text = f"{archive_size}; lexical index: {facts['passages']} passages, {late}"
-        yield Finding(None if facts["behind"] else True, text)
+        yield (note if facts["behind"] else fine)(text)
     for reason in facts["without"]:
         yield bad(f"search by meaning is off: {reason}")
     if dense := facts["dense"]:
         index_size, minutes = f"{dense['model']}: {dense['vectors']} vectors", max(1, round(dense["seconds"] / 60))
         later = f"{dense['waiting']} posts to come: about {minutes} min of work while the bot runs"
-        yield Finding(
-            None if dense["waiting"] else True, f"{index_size}, {later if dense['waiting'] else 'up to date'}"
-        )
+        yield note(f"{index_size}, {later}") if dense["waiting"] else fine(f"{index_size}, up to date")
     elif not facts["without"]:
         yield note("search by words alone: citegram models pull offline adds search by meaning")
     if compared := facts["compared"]:
@@ -219,10 +211,9 @@ _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
 
 async def _collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
     """Describe the language models: (True, False or None for neutral, a sentence) for each."""
-    facts: list[tuple[bool | None, str]] = []
-    for shortfall in rag.without:
-        if shortfall.stage == "write":
-            facts.append((False, f"no writer, {_WORD_FOR_WORD_TEXT}: {shortfall.reason}"))
+    facts: list[tuple[bool | None, str]] = [
+        (False, f"no writer, {_WORD_FOR_WORD_TEXT}: {one.reason}") for one in rag.without if one.stage == "write"
+    ]
     if rag.writer:
         facts.append(await _describe_model("writer", rag.writer))
     elif not facts:
@@ -272,7 +263,6 @@ async def collect_index_facts(rag: Engine) -> IndexFacts:
     comparison = await compare_indexes(rag) if not (late or (dense and dense["waiting"])) else None
     return IndexFacts(
         passages=len(rag.lexical),
-        watermark=rag.lexical.watermark,
         behind=last - rag.lexical.watermark if late else 0,
         dense=dense,
         compared=comparison,

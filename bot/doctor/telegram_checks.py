@@ -1,7 +1,4 @@
-"""Telegram checks: connection, token, webhook, and the bot's rights in its channels and groups.
-
-The connection is the bot's own: the same server, the same proxy, the same token.
-"""
+"""Telegram checks, by the bot's own server, proxy and token: these, the webhook, the rights in channels and groups."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -50,21 +50,18 @@ def present_answer(found: AnswerJson, lang: str) -> JsonObject:
     shown: JsonObject = {"certainty": "none" if answer["refused"] else answer["certainty"]}
     shown |= {"said": said} if said else {}
     shown["sentences"] = [{name: one[name] for name in ("text", "citations")} for one in answer["sentences"]]
-    more = {
-        "nearest": [
-            {"link": one["link"], "title": one["title"], "date": one["date"], "quote": one["words"]}
-            for one in found["nearest"]
-        ],
-        "addresses": answer["addresses"],
-        "unanswered_parts": answer["missing"],
-        "shortfalls": found["shortfalls"],
-        "written_by": answer["model"],
-    }
-    return _name_channels(shown | {name: value for name, value in more.items() if value})
+    nearest = [
+        {"link": one["link"], "title": one["title"], "date": one["date"], "quote": one["words"]}
+        for one in found["nearest"]
+    ]
+    return _present(
+        shown, nearest=nearest, addresses=answer["addresses"], unanswered_parts=answer["missing"],
+        shortfalls=found["shortfalls"], written_by=answer["model"],
+    )  # fmt: skip
 
 
-def _name_channels(found: Mapping[str, Any]) -> JsonObject:
-    """Rename `title`, which is always that of a channel, for readers who do not know our other JSON."""
+def _present(shown: JsonObject, **more: Any) -> JsonObject:
+    """Add what is not empty of `more`, and rename `title`, which is always that of a channel, for other programs."""
 
     def rename(value: Any) -> Any:
         if isinstance(value, list):
@@ -73,7 +70,8 @@ def _name_channels(found: Mapping[str, Any]) -> JsonObject:
             return {"channel" if name == "title" else name: rename(one) for name, one in value.items()}
         return value
 
-    return {name: rename(value) for name, value in found.items()}
+    shown = shown | {name: value for name, value in more.items() if value}
+    return {name: rename(value) for name, value in shown.items()}
 
 
 def present_verdicts(found: VerdictsJson, lang: str) -> JsonObject:
@@ -85,8 +83,7 @@ def present_verdicts(found: VerdictsJson, lang: str) -> JsonObject:
     names = ("claim", "label", "likely", "citations", "against", "superseded", "earliest", "sources")
     shown: JsonObject = {"verdicts": [{name: one[name] for name in names if one[name]} for one in found["verdicts"]]}
     shown |= {} if found["verdicts"] else {"said": get_translator(lang)("verify-nothing")}
-    more = {"same_post": found["same"], "left": found["left"], "shortfalls": found["shortfalls"]}
-    return _name_channels(shown | {name: value for name, value in more.items() if value})
+    return _present(shown, same_post=found["same"], left=found["left"], shortfalls=found["shortfalls"])
 
 
 def present_search(found: SearchJson, lang: str) -> JsonObject:
@@ -96,9 +93,9 @@ def present_search(found: SearchJson, lang: str) -> JsonObject:
     """
     shown: JsonObject = {} if found["understood"] else {"said": get_translator(lang)("search-common")}
     shown |= {"matching": found["matching"], "more": found["more"], "posts": found["posts"], "pages": found["pages"]}
-    return _name_channels(shown | ({"shortfalls": found["shortfalls"]} if found["shortfalls"] else {}))
+    return _present(shown, shortfalls=found["shortfalls"])
 
 
 def present_channels(found: list[ChannelJson]) -> JsonObject:
     """Present channels with the number and the dates of their posts."""
-    return _name_channels({"channels": [{name: value for name, value in one.items() if value} for one in found]})
+    return _present({"channels": [{name: value for name, value in one.items() if value} for one in found]})

@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from secrets import randbits
@@ -34,15 +34,7 @@ from bot.api import JsonObject, RequestRefused, present_answer, present_channels
 from bot.api.mcp_server import build_mcp_server
 from bot.app_context import AppContext
 from bot.background import run_in_background
-from bot.control import MAX_REQUEST_BYTES
-from bot.control.answers import (
-    RESULTS_PER_PAGE,
-    describe_answer,
-    describe_channels,
-    describe_search,
-    describe_verdicts,
-    reply_to_talk,
-)
+from bot.control import MAX_REQUEST_BYTES, answers
 from bot.handlers import errors
 from bot.handlers.search import SearchQueue
 from bot.i18n import Translator, detect_question_language, get_translator
@@ -62,7 +54,7 @@ from rag_core.verification import Verification
 
 log = logging.getLogger(__name__)
 
-Show = Callable[[str, JsonObject], Awaitable[None]]  # takes the name of an event, and what it tells
+Show = Callable[[str, JsonObject], None]  # takes the name of an event, and what it tells; returns at once
 
 
 class ReaderApplication:
@@ -77,53 +69,47 @@ class ReaderApplication:
 
         `show` is told each "stage" that begins and a "draft": the posts' own words, until the model has written.
         """
-        words = self._choose_words(question)
-        async with self._explain_errors(words):
+        async with self._explain_errors(question) as words:
             _check_length(question, "ask-too-long", words)
             if detect_talk(question):
                 self._count_command(words)
                 viewer = await self._build_viewer(words)
                 asked = Question(question, words.lang, datetime.now(UTC), viewer, self._user_id)
-                if (reply := await reply_to_talk(asked, self._context.archive)) is not None:
+                if (reply := await answers.reply_to_talk(asked, self._context.archive)) is not None:
                     await self._recheck(recheck.ShownContent(counted=viewer.channels))
                     return present_answer(reply, words.lang)
             return await self._find(question, "ask", words, show)
 
     async def verify(self, text: str) -> JsonObject:
         """Check what a text claims, as in a private chat."""
-        words = self._choose_words(text)
-        async with self._explain_errors(words):
+        async with self._explain_errors(text) as words:
             return await self._find(text, "verify", words)
 
     async def search(self, query: str, page: int) -> JsonObject:
         """Find posts, as /search does: nothing of it is stored."""
-        words, archive = self._choose_words(query), self._context.archive
-        async with self._explain_errors(words):
+        async with self._explain_errors(query) as words:
             _check_length(query, "search-too-long", words)
             self._count_command(words)
             async with self._turns.wait_turn(self._user_id, words), self._turns.running:
                 viewer = await self._build_viewer(words)
-                text, viewer = await narrow_to_channel_set(archive, [self._user_id], query, viewer)
+                text, viewer = await narrow_to_channel_set(self._context.archive, [self._user_id], query, viewer)
                 if not viewer.channels:
-                    refusal = access.describe_shortfalls(viewer, words) or words("sets-nothing-readable")
-                    raise RequestRefused(refusal)
+                    raise RequestRefused(access.describe_shortfalls(viewer, words) or words("sets-nothing-readable"))
                 zone = await self._context.load_zone(self._user_id)
                 listing = await list_posts(Question(text, words.lang, datetime.now(zone), viewer), self._context.rag)
-            shown = listing.found[(page - 1) * RESULTS_PER_PAGE : page * RESULTS_PER_PAGE]
+            shown = listing.found[(page - 1) * answers.RESULTS_PER_PAGE : page * answers.RESULTS_PER_PAGE]
             copies = frozenset(key.chat_id for one in shown for key in one.copies)
             content = recheck.collect_content_of_posts(one.post for one in shown)
             await self._recheck(content | recheck.ShownContent((), copies, viewer.channels))
-            return present_search(describe_search(listing, page), words.lang)
+            return present_search(answers.describe_search(listing, page), words.lang)
 
     async def list_channels(self) -> JsonObject:
         """List the channels that this reader may read now."""
-        words = get_translator(self._context.settings.bot.language)
-        async with self._explain_errors(words):
+        async with self._explain_errors("") as words:
             self._count_command(words)
             viewer = await self._build_viewer(words)
-            known = await channels.load_channels(self._context.archive)
-            readable = viewer.select_readable(known)
-            found = await describe_channels(readable, self._context.archive)
+            readable = viewer.select_readable(await channels.load_channels(self._context.archive))
+            found = await answers.describe_channels(readable, self._context.archive)
             await self._recheck(recheck.ShownContent(counted=viewer.channels))
             return present_channels(found)
 
@@ -160,11 +146,12 @@ class ReaderApplication:
         if isinstance(found, Verification):
             posts = await visible_posts.fetch_posts(archive, found.posts())
             await self._recheck(recheck.collect_content_of_verdicts(found, posts))
-            return present_verdicts(describe_verdicts(found, posts, lang), lang), serialize_verdicts(found, posts)
+            described = answers.describe_verdicts(found, posts, lang)
+            return present_verdicts(described, lang), serialize_verdicts(found, posts)
         named = (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         posts = await visible_posts.fetch_posts(archive, named)
         await self._recheck(recheck.collect_content_of_answer(found, posts), max_age_s)
-        return present_answer(describe_answer(found, posts, lang), lang), serialize_answer(found, posts)
+        return present_answer(answers.describe_answer(found, posts, lang), lang), serialize_answer(found, posts)
 
     async def _recheck(self, content: recheck.ShownContent, max_age_s: float = 0.0) -> None:
         await recheck.recheck_shown_content(content, self._reader, self._context.admins, max_age_s=max_age_s)
@@ -179,12 +166,12 @@ class ReaderApplication:
                 await live.news.wait()
                 live.news.clear()
                 if live.extract is None or live.extract is drafted:
-                    await show("stage", {"stage": live.stage})
+                    show("stage", {"stage": live.stage})
                     continue
                 drafted = live.extract
                 with suppress(RagError):  # a draft that does not hold is not shown
                     draft, _ = await self._present(drafted, words.lang, recheck.DRAFT_MEMBERSHIP_MAX_AGE_SECONDS)
-                    await show("draft", draft)
+                    show("draft", draft)
 
         async with run_in_background(*([relay(show)] if show else [])):
             yield live
@@ -196,19 +183,17 @@ class ReaderApplication:
             raise RequestRefused(await access.format_no_access(self._context.admins, words, self._reader, viewer))
         return viewer
 
-    def _choose_words(self, text: str) -> Translator:
-        return get_translator(detect_question_language(text, self._context.settings.bot.language))
-
     def _count_command(self, words: Translator) -> None:
         wait = self._context.worker.limits.count_command(self._user_id, self._user_id, program=True)
         if wait:
             raise RequestRefused(format_rate_limit(wait, words), 429)
 
     @asynccontextmanager
-    async def _explain_errors(self, words: Translator) -> AsyncIterator[None]:
-        """Turn every error into the sentence that a reader would see in the chat; the log says more."""
+    async def _explain_errors(self, text: str) -> AsyncIterator[Translator]:
+        """Turn every error into the sentence that who wrote a text would see in the chat; the log says more."""
+        words = get_translator(detect_question_language(text, self._context.settings.bot.language))
         try:
-            yield
+            yield words
         except RequestRefused:
             raise
         except access.Refusal as exc:  # of the limits
@@ -245,7 +230,6 @@ class _TokenMiddleware:
         self._on_loopback = is_loopback(context.settings.mcp.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer with one sentence."""
         if scope["type"] == "http" and (refusal := await self._find_refusal(Request(scope))):
             await refusal(scope, receive, send)
             return
@@ -311,14 +295,14 @@ async def _stream_answer(application: ReaderApplication, question: str) -> Async
     """Stream the events of an answer: stages and drafts, and at last the answer or an error."""
     events: asyncio.Queue[tuple[str, JsonObject]] = asyncio.Queue()
 
-    async def show(name: str, told: JsonObject) -> None:
+    def show(name: str, told: JsonObject) -> None:
         events.put_nowait((name, told))
 
     async def answer() -> None:
         try:
-            events.put_nowait(("answer", await application.ask(question, show)))
+            show("answer", await application.ask(question, show))
         except RequestRefused as exc:
-            events.put_nowait(("error", {"error": exc.reason}))
+            show("error", {"error": exc.reason})
 
     task = asyncio.create_task(answer())
     try:
@@ -334,7 +318,6 @@ class _Server(uvicorn.Server):
     """Server that leaves the process's signals to the bot."""
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        """Capture none."""
         return nullcontext()
 
 
@@ -348,18 +331,11 @@ async def serve_programs(context: AppContext) -> AsyncIterator[None]:
         listening = socket.create_server((settings.host, settings.port), family=family)
     for name in ("mcp", "uvicorn.error", "sse_starlette"):  # they tell of each request
         logging.getLogger(name).setLevel(logging.WARNING)
-    server = _Server(
-        uvicorn.Config(
-            build_http_app(context),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            limit_concurrency=_MAX_CONNECTIONS,
-            timeout_graceful_shutdown=_CLOSE_SECONDS,
-        )
-    )
+    config = uvicorn.Config(
+        build_http_app(context), log_config=None, access_log=False, server_header=False, proxy_headers=False,
+        ws="none", limit_concurrency=_MAX_CONNECTIONS, timeout_graceful_shutdown=_CLOSE_SECONDS,
+    )  # fmt: skip
+    server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     log.info("programs ask on http://%s/mcp and /ask", settings.listen)
     if not is_loopback(settings.host):

@@ -14,15 +14,8 @@ from bot.data_folder import choose_folder_with_channels, is_folder_named, open_a
 from bot.i18n import get_translator
 from bot.settings import Settings
 from bot.stored_answer import record_traces
-from bot.views.text import (
-    dump_json,
-    format_answer_text,
-    format_answer_trace,
-    format_channel_list,
-    format_stages,
-    format_verdicts_text,
-    strip_control_characters,
-)
+from bot.views import text as terminal_text
+from bot.views.text import dump_json, format_answer_text
 from ingest.copies import CopyIndexer
 from rag_core.answer import RECIPES
 from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
@@ -34,6 +27,7 @@ from rag_core.text.tokens import detect_language
 from rag_core.types import format_channel_post_link
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
+_MAX_DIGEST_DAYS = 36_500  # Telegram is younger
 _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."
 
 
@@ -79,7 +73,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         print(dump_json(answer["answer"] | extra))
     else:
         text = format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
-        print("\n".join([text, *format_answer_trace(answer)]))
+        print("\n".join([text, *terminal_text.format_answer_trace(answer)]))
     return 0
 
 
@@ -94,8 +88,8 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         print(dump_json({name: value for name, value in verdicts.items() if name != "trace" or value}))
     else:
-        said = format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
-        print("\n".join([said, *format_stages(verdicts["trace"])]))
+        said = terminal_text.format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
+        print("\n".join([said, *terminal_text.format_stages(verdicts["trace"])]))
     return 0
 
 
@@ -104,20 +98,24 @@ async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot |
     """Yield the bot that runs or an answerer in this process, its settings, and a note of a folder nobody named."""
     named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
-    note = "" if named else f"(folder: {settings.data.dir})\n"
+    async with open_answerer(settings) as answerer:
+        yield answerer, settings, "" if named else f"(folder: {settings.data.dir})\n"
+
+
+@asynccontextmanager
+async def open_answerer(settings: Settings, *, as_reader: bool = False) -> AsyncIterator[RunningBot | TerminalAnswerer]:
+    """Yield the bot that holds the data folder, or hold it and yield an answerer in this process."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            yield owner, settings, note
+            owner.as_reader = as_reader
+            yield owner
             return
         async with open_up_to_date_engine(settings) as rag, record_traces(rag):
-            yield TerminalAnswerer(rag, settings.bot.zone, settings.bot.admins), settings, note
+            yield TerminalAnswerer(rag, settings.bot.zone, settings.bot.admins, as_reader=as_reader)
 
 
 def _read_text(given: list[str], args: argparse.Namespace, example: str) -> str:
-    """Take the words that were given, or read stdin: for -, and where a program is before the pipe.
-
-    Errors are then told in the language of the text (`args.lang`).
-    """
+    """Take the words given, or read stdin: for -, and where a program is before the pipe. Sets `args.lang`."""
     text = " ".join(given).strip()
     if given in ([], ["-"]):
         typed = sys.stdin is not None and sys.stdin.isatty()
@@ -141,10 +139,7 @@ def _report_no_channels(settings: Settings, lang: str) -> int:
 
 
 async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
-    """Talk until /quit or the end of the input; earlier questions are remembered as in the bot. Returns the exit code.
-
-    Lines may also come from a file or a pipe: then there is no prompt.
-    """
+    """Talk until /quit or the end of the input; earlier questions are remembered. Returns the exit code."""
     words = get_translator(settings.bot.language)
     async with _open_answerer(settings) as (answerer, settings, note):
         async with open_archive(settings.data.dir) as archive:
@@ -152,7 +147,7 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
         if not known:
             return _report_no_channels(settings, settings.bot.language)
         print(note, end="", file=sys.stderr, flush=True)
-        print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
+        print(terminal_text.format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
         conversation, answered = secrets.randbelow(2**53) or 1, False  # drawn: two terminals do not share one
         while (line := _read_line()) is not None:
             if line in {"/quit", "/exit", "/q"}:
@@ -214,9 +209,6 @@ def _read_line() -> str | None:
         signal.signal(signal.SIGINT, before)
 
 
-_MAX_DIGEST_DAYS = 36_500  # Telegram is younger
-
-
 async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
     from bot.views.results import format_digest_quote  # `ask` does without aiogram, which takes a second
 
@@ -235,7 +227,7 @@ async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
             "quote": cover_spoilers(line.quote, list_spoilers([line.post])),
             "shown": cover_spoilers(format_digest_quote(line), list_spoilers([line.post])),
             "url": format_channel_post_link(line.post.key, known[line.post.key.chat_id], line.post.topic),
-            "channel": strip_control_characters(known[line.post.key.chat_id].title),
+            "channel": terminal_text.strip_control_characters(known[line.post.key.chat_id].title),
             "date": line.post.date.isoformat(),
             "channels": line.channels,
             "related": len(line.related),

@@ -12,18 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot import data_folder
 from bot.control import hold_folder, hold_folder_or_connect
-from bot.data_folder import (
-    catch_up_copies,
-    catch_up_indexes,
-    catch_up_lexical_index,
-    catch_up_vectors,
-    choose_folder_with_channels,
-    open_archive,
-    require_archive,
-    require_channel,
-    show_progress_bar,
-)
+from bot.data_folder import open_archive, require_archive, require_channel, show_progress_bar
 from bot.settings import Settings
 from bot.views.text import dump_json, format_stages, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -64,9 +55,8 @@ def declare(parser: argparse.ArgumentParser, name: str) -> None:
             run = _run_history
             actions = ("list", "estimate", "begin", *_STATE_BY_ACTION, "undo")
             parser.add_argument("action", nargs="?", default="list", choices=actions, help=_ACTION_HELP)
-            parser.add_argument(
-                "channel", nargs="?", metavar="CHANNEL", help="its @name, link, id or title; not for list"
-            )
+            which = "its @name, link, id or title; not for list"
+            parser.add_argument("channel", nargs="?", metavar="CHANNEL", help=which)
             parser.add_argument("--since", type=date.fromisoformat, metavar="YYYY-MM-DD", help="begin: no older posts")
             parser.add_argument("--json", action="store_true", help="list: one JSON object for each channel")
         case "media":
@@ -102,10 +92,10 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
         else:
             async with open_engine(settings.rag(), language=False) as rag:
                 report, searched = await _import_export(rag.archive, args.path, options)
-                await catch_up_lexical_index(rag)
+                await data_folder.catch_up_lexical_index(rag)
                 _print_report(report, searched, as_json=args.json)
-                await catch_up_copies(rag)
-                await catch_up_vectors(rag)
+                await data_folder.catch_up_copies(rag)
+                await data_folder.catch_up_vectors(rag)
                 if not args.json and (lines := await _describe_media(rag.archive, settings, of_none=False)):
                     print(*lines, sep="\n")
                 if settings.media.files != "off":
@@ -124,10 +114,8 @@ async def _import_export(archive: Archive, path: Path, options: ImportOptions) -
         stored = await posts.count_posts(archive, channel.chat_id)
         searched = await visible_posts.count_searched_posts(archive, channel.chat_id)
         if searched < stored:
-            lines.append(
-                f"{channel.title}: {searched} of {stored} posts are searched: an album is one, and pictures or "
-                "stickers without words are none."
-            )
+            why = "an album is one, and pictures or stickers without words are none."
+            lines.append(f"{channel.title}: {searched} of {stored} posts are searched: {why}")
     return report, lines
 
 
@@ -146,20 +134,18 @@ def _print_report(report: ImportReport, searched: list[str], *, as_json: bool) -
 async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
     """Rebuild in the running bot, or here: what was interrupted first, then the vectors of a model asked for."""
     require_archive(settings.data.dir)
-    async with hold_folder_or_connect(settings.data.dir) as owner:
+    async with hold_folder_or_connect(settings.data.dir) as owner, open_archive(settings.data.dir) as archive:
+        channel = await require_channel(archive, args.channel) if args.channel is not None else None
+        chat_id = channel.chat_id if channel else None
         if owner:
-            async with open_archive(settings.data.dir) as archive:
-                channel = await require_channel(archive, args.channel) if args.channel is not None else None
-                with show_progress_bar("reindex") as moved:
-                    await owner.reindex(channel.chat_id if channel else None, moved)
-                await _print_result(archive, channel)
+            with show_progress_bar("reindex") as moved:
+                await owner.reindex(chat_id, moved)
+            await _print_result(archive, channel)
             return 0
         from bot.indexing import RebuildRunner
         from ingest.rebuild import EmbedderChange
 
         async with open_engine(settings.rag(), language=False) as rag:
-            channel = await require_channel(rag.archive, args.channel) if args.channel is not None else None
-            chat_id = channel.chat_id if channel else None
             dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
             reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
             try:
@@ -172,7 +158,7 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
                     await _show_rebuild_progress(reindexing)
             finally:
                 await reindexing.stop()
-            await _print_result(rag.archive, channel)
+            await _print_result(archive, channel)
             if dense:
                 change = EmbedderChange(rag, dense)
                 try:
@@ -180,7 +166,7 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
                         await change.run(moved)
                 finally:
                     await change.close()
-            await catch_up_vectors(rag)
+            await data_folder.catch_up_vectors(rag)
     return 0
 
 
@@ -235,18 +221,16 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
                             newest = job.newest_id or 0
                             moved(newest - (job.next_id or 0), newest)
                             await asyncio.sleep(0)
-                    await catch_up_indexes(rag)
+                    await data_folder.catch_up_indexes(rag)
                     await _print_list(rag.archive, as_json=False)
     return 0
 
 
 async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, settings: Settings) -> None:
     title, chat_id = strip_control_characters(channel.title), channel.chat_id
+    if args.action == "begin" and channel.kind != "channel":
+        raise HistoryUnavailable(f"{title} is a group: ask for its history in /channels, so that the group is told.")
     if args.action == "begin":
-        if channel.kind != "channel":
-            raise HistoryUnavailable(
-                f"{title} is a group: ask for its history in /channels, so that the group is told."
-            )
         first = args.since and max(args.since, _FIRST_DAY)
         since = datetime.combine(first, time(), settings.bot.zone) if first else None
         if not await channel_history.begin_backfill(archive, chat_id, since):
@@ -341,14 +325,13 @@ async def read_media_files(rag: Engine, settings: Settings) -> None:
                 await reader.catch_up(lambda done: moved(done, max(waiting, done)))
         finally:
             await reader.close()
-    await catch_up_indexes(rag)
+    await data_folder.catch_up_indexes(rag)
 
 
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
-    folder = settings.data.dir
-    backup = await run_cancellable(partial(make_backup, folder))
+    backup = await run_cancellable(partial(make_backup, settings.data.dir))
     if settings.data.backups:
-        prune_backups(folder, settings.data.backups)
+        prune_backups(settings.data.dir, settings.data.backups)
     print(f"{backup} ({_format_size(backup)})")
     return 0
 
@@ -376,15 +359,12 @@ async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
     """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
     from rag_core.storage.questions import fetch_trace
 
-    settings = await choose_folder_with_channels(settings)
+    settings = await data_folder.choose_folder_with_channels(settings)
     async with open_archive(settings.data.dir) as archive:
         trace = await fetch_trace(archive, args.id)
     if trace is None:
-        print(
-            f"There is no trace {args.id}: citegram ask --json prints the id of an answer as trace_id; old ones are "
-            "forgotten.",
-            file=sys.stderr,
-        )
+        hint = "citegram ask --json prints the id of an answer as trace_id; old ones are forgotten."
+        print(f"There is no trace {args.id}: {hint}", file=sys.stderr)
         return 1
     if args.json:
         print(dump_json(asdict(trace) | {"ended_at": trace.ended_at.isoformat()}))

@@ -10,17 +10,16 @@ import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TypeVar
 
 from bot.api import JsonObject, RequestRefused, present_answer, present_channels, present_search, present_verdicts
-from bot.control import RunningBot, hold_folder_or_connect
+from bot.cli.ask import open_answerer
+from bot.control import RunningBot
 from bot.control.answers import TerminalAnswerer
-from bot.data_folder import choose_folder_with_channels, open_up_to_date_engine
+from bot.data_folder import choose_folder_with_channels
 from bot.i18n import get_translator
 from bot.settings import Settings
-from bot.stored_answer import record_traces
 from rag_core.errors import RagError
 from rag_core.processes import format_install_command
 from rag_core.text.tokens import detect_language
@@ -112,32 +111,23 @@ class OwnerApplication:
             self._running -= 1
             self._used.set()
         if found is None:
-            raise RequestRefused(
-                get_translator(lang)("none-visible-reader" if self._as_reader else "none-visible-admin")
-            )
+            refusal = "none-visible-reader" if self._as_reader else "none-visible-admin"
+            raise RequestRefused(get_translator(lang)(refusal))
         return found
 
     async def _hold_answerer(self, answerer: asyncio.Future[RunningBot | TerminalAnswerer]) -> None:
         """Hold the data folder with its indexes open until they are unused for a while; a bot that runs is not held."""
-        settings = self._settings
-        async with AsyncExitStack() as stack:
-            try:
-                bot = await stack.enter_async_context(hold_folder_or_connect(settings.data.dir))
-                if bot:
-                    bot.as_reader = self._as_reader
-                    answerer.set_result(bot)
-                else:
-                    rag = await stack.enter_async_context(open_up_to_date_engine(settings))
-                    await stack.enter_async_context(record_traces(rag))
-                    zone, admins = settings.bot.zone, settings.bot.admins
-                    answerer.set_result(TerminalAnswerer(rag, zone, admins, as_reader=self._as_reader))
+        try:
+            async with open_answerer(self._settings, as_reader=self._as_reader) as opened:
+                answerer.set_result(opened)
+                if isinstance(opened, TerminalAnswerer):
                     await self._wait_until_unused()
-            except Exception as exc:
-                if answerer.done():
-                    raise
-                answerer.set_exception(exc)
-            finally:
                 self._session = None  # the next call begins another one, which waits until this one has ended
+        except Exception as exc:
+            if answerer.done():
+                raise
+            self._session = None
+            answerer.set_exception(exc)
 
     async def _wait_until_unused(self) -> None:
         while not self._closing:

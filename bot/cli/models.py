@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 from collections.abc import Mapping
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,15 +11,7 @@ from bot.data_folder import open_archive, show_progress_bar
 from bot.settings import Settings
 from rag_core.llm.rates import estimate_stages, judges_only, load_speed
 from rag_core.models import active_models
-from rag_core.models.active_models import ModelSwitch, get_models_folder, is_gguf_path, list_models_in_use
-from rag_core.models.catalog import (
-    MODELS,
-    ModelRole,
-    ModelSpec,
-    ModelTier,
-    find_models,
-    is_model_present,
-)
+from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models, is_model_present
 from rag_core.models.download import pull_model
 from rag_core.processes import format_install_command
 from rag_core.run import Budgets
@@ -54,22 +45,20 @@ def declare(parser: argparse.ArgumentParser, _: str) -> None:
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """List, pull or use models. Returns the exit code."""
-    models = get_models_folder(settings.rag())
+    models = active_models.get_models_folder(settings.rag())
     choices, live, progress = dict[str, str](), "", None
     if (settings.data.dir / ARCHIVE_FILE).exists():  # looking must not create one
         async with open_archive(settings.data.dir) as archive:
             choices, live = await load_choices(archive), await active_models.find_live_model(archive)
             progress = await active_models.find_embedder_progress(settings.rag(), archive)
     if args.what == "list":
-        used = list_models_in_use(settings.rag(), choices, live)
-        for line in await asyncio.to_thread(
-            partial(format_model_list, models, used, settings.rag(), everything=args.all)
-        ):
-            print(line)
+        used = active_models.list_models_in_use(settings.rag(), choices, live)
+        lines = await asyncio.to_thread(format_model_list, models, used, settings.rag(), everything=args.all)
+        print(*lines, sep="\n")
         if progress:
             print(f"\n{progress}")
     elif args.what == "use":
-        name = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
+        name = str(Path(args.name).expanduser().absolute()) if active_models.is_gguf_path(args.name) else args.name
         async with hold_folder_or_connect(settings.data.dir) as owner:
             if owner:
                 switch = await owner.use(name, args.wanted)
@@ -96,7 +85,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _describe_use(switch: ModelSwitch) -> str:
+def _describe_use(switch: active_models.ModelSwitch) -> str:
     use = _name_use(switch.use)
     if switch.now:
         return f"The bot uses {switch.name} as {use} now."
@@ -117,10 +106,7 @@ def _name_use(use: str) -> str:
 def format_model_list(
     models: Path, used: Mapping[str, str], settings: RagSettings, *, everything: bool = False
 ) -> list[str]:
-    """Format one line for each model, in 80 columns; `everything`: wider, with memory, licence and source.
-
-    `used` maps each use to a model name.
-    """
+    """Format a line for each model, in 80 columns, or wider with `everything`; `used` maps uses to model names."""
     wide = ("memory", "licence", "published by", "from") if everything else ()
     heads = (" ", "tier", "model", "for", "size", "published", "run here", *wide)
     rows: list[tuple[str, ...]] = [heads]
@@ -147,29 +133,25 @@ def format_model_list(
     ]
 
 
-_STAGE_VERBS = {"judge": "judges answers", "plan": "plans searches", "write": "writes answers"}
-
-
 def _describe_stages(writer: str | None, models: Path, settings: RagSettings) -> list[str]:
     """Say which stages the writer ends in time on this machine, and how long the others would take."""
     if writer is None:
         return []
     if writer == "LLM__URL":
         return ["The server judges, plans and writes: nothing is left out for its time."]
-    rates = load_speed(Path(writer).parent if is_gguf_path(writer) else models / writer)
+    rates = load_speed(Path(writer).parent if active_models.is_gguf_path(writer) else models / writer)
     if rates is None:
         return ["What it does here is known after its first load, which measures its speed."]
     if judges_only(writer):
         return [f"It reads {rates.prefill:.0f} tokens/s and judges; it is too small to plan and to write."]
     stages = estimate_stages(rates, Budgets())
-    does = [verb for stage, verb in zip(stages, _STAGE_VERBS.values(), strict=True) if stage.fits]
-    lines = [
-        f"It reads {rates.prefill:.0f} and writes {rates.decode:.1f} tokens/s: it {', '.join(does) or 'does nothing'}."
+    verbs = {"judge": "judges answers", "plan": "plans searches", "write": "writes answers"}
+    does = [verbs[stage.stage] for stage in stages if stage.fits]
+    late = [stage for stage in stages if not stage.fits]
+    return [
+        f"It reads {rates.prefill:.0f} and writes {rates.decode:.1f} tokens/s: it {', '.join(does) or 'does nothing'}.",
+        *(f"Off: {one.stage}, which would take {one.seconds:.0f} s of {one.limit:.0f} s." for one in late),
     ]
-    for stage in stages:
-        if not stage.fits:
-            lines.append(f"Off: {stage.stage}, which would take {stage.seconds:.0f} s of {stage.limit:.0f} s.")
-    return lines
 
 
 def _describe_next_step(row: ModelSpec, settings: RagSettings, choices: Mapping[str, str]) -> str:
@@ -182,6 +164,6 @@ def _describe_next_step(row: ModelSpec, settings: RagSettings, choices: Mapping[
     if find_spec("llama_cpp") is None:
         command = format_install_command("citegram[local]")
         return f"Next: compile llama.cpp, some minutes, with a C++ compiler; the bot then uses this model: {command}"
-    if list_models_in_use(settings, dict(choices)).get("writer") == row.name:
+    if active_models.list_models_in_use(settings, dict(choices)).get("writer") == row.name:
         return f"The bot uses it from its next start on; at once with: citegram models use {name}"
     return f"Switch it on: citegram models use {name}"

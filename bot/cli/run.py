@@ -118,9 +118,8 @@ def _confirm(question: str) -> bool:
 def _set_token(lines: list[str], token: str) -> list[str]:
     """Set the token in the lines of a file: in its own line, else below the one that is commented out, else last."""
     wanted = f"BOT__TOKEN={token}"
-    changed = [f"{wanted}{found[2]}" if (found := _TOKEN_LINE.fullmatch(line)) else line for line in lines]
-    if changed != lines or any(map(_TOKEN_LINE.fullmatch, lines)):
-        return changed
+    if any(map(_TOKEN_LINE.fullmatch, lines)):
+        return [f"{wanted}{found[2]}" if (found := _TOKEN_LINE.fullmatch(line)) else line for line in lines]
     place = next((n for n, line in enumerate(lines, 1) if _COMMENTED_TOKEN_LINE.match(line)), len(lines))
     before = lines[:place]
     if before and not before[-1].endswith("\n"):

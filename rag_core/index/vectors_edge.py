@@ -293,15 +293,13 @@ class EdgeVectorStore:
 
     def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
         """Read the vectors of the ids that exist."""
-        reply, raw = self._ask("vectors", {"ids": ids})
-        rows = np.frombuffer(raw, np.float32).reshape(-1, self.about.dimension)
-        return dict(zip(reply["ids"], rows, strict=True))
+        reply, found = self._ask("vectors", {"ids": ids})
+        return dict(zip(reply["ids"], found.reshape(-1, self.about.dimension), strict=True))
 
     def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
         """Read one page of text hashes and vectors of points with these hash numbers."""
-        reply, raw = self._ask("vectors_by_hash", {"numbers": numbers})
-        rows = np.frombuffer(raw, np.float32).reshape(-1, self.about.dimension)
-        return list(zip(reply["hashes"], rows, strict=True))
+        reply, found = self._ask("vectors_by_hash", {"numbers": numbers})
+        return list(zip(reply["hashes"], found.reshape(-1, self.about.dimension), strict=True))
 
     def count(self) -> int:
         """Count the points."""
@@ -319,7 +317,7 @@ class EdgeVectorStore:
             self._folder.seal(self.about, closed=False)
         self._unflushed = 0
 
-    def _ask(self, do: str, fields: Mapping[str, object], raw: bytes = b"") -> tuple[Message, bytes]:
+    def _ask(self, do: str, fields: Mapping[str, object], raw: bytes = b"") -> tuple[Message, VectorArray]:
         """Send a request; if the worker has ended, restart it and send the request once more: all may be repeated."""
         try:
             try:
@@ -378,12 +376,12 @@ def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) ->
 
 def _request(
     engine: BlockingWorkerProcess, do: str, fields: Mapping[str, object], raw: bytes, timeout: float | None = None
-) -> tuple[Message, bytes]:
-    """Send a request: its reply, and float32 numbers. Raises WorkerExited, EdgeWorkerRefused."""
+) -> tuple[Message, VectorArray]:
+    """Send a request: its reply, and the numbers behind it. Raises WorkerExited, EdgeWorkerRefused."""
     reply, out = engine.request({"do": do, **fields}, raw, timeout or EDGE_CALL_TIMEOUT_S)
     if "error" in reply:
         raise EdgeWorkerRefused(reply["error"])
-    return reply, out
+    return reply, np.frombuffer(out, np.float32)
 
 
 _MAX_PARALLEL_REQUESTS = 4  # to a server; the embedded engine takes one at a time

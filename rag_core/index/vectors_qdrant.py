@@ -247,10 +247,9 @@ def _read_dense_vector(vector: Any) -> VectorArray:
 def _find_or_create(
     calls: QdrantConnection, settings: QdrantSettings, model: str, dimension: int, archive: str
 ) -> tuple[str, models.CollectionInfo | None, Any]:
-    """Find the collection of a model and an archive, or create it under the first free name: its name, its
-    description, and Citegram's part of its metadata.
+    """Find the collection of a model and an archive, or create it under the first free name.
 
-    The description is None if the server does not show the new collection yet.
+    Returns its name, its description (None if the server does not show it yet), and Citegram's part of its metadata.
     """
     made: dict[str, Any] = {}
     ours = {"model": model, "archive": archive}

@@ -153,16 +153,11 @@ def compute_idf(count: int, frequency: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TermStatistics:
-    """Term statistics of the passages in some channels, at one moment.
+    """Term statistics of the passages in some channels, at one moment."""
 
-    count: number of passages, BM25's N
-    average_length: their mean length in terms
-    frequency: term -> number of passages with the term (document frequency)
-    """
-
-    count: int
-    average_length: float
-    frequency: Callable[[str], int]
+    count: int  # number of passages, BM25's N
+    average_length: float  # mean length of the passages in terms
+    frequency: Callable[[str], int]  # term -> number of passages with the term (document frequency)
 
     def weight(self, term: str) -> float:
         """Idf of a term, assuming at least `_MIN_PASSAGE_COUNT` passages: too few do not show which terms are rare."""
@@ -197,28 +192,17 @@ _MAX_CACHED_FREQUENCIES = 20_000  # terms whose frequency a snapshot caches: 2 M
 
 @dataclass(frozen=True, slots=True)
 class IndexSnapshot:
-    """Snapshot: the documents that a viewer may see at one moment, and BM25's statistics over them alone.
+    """Snapshot: the documents that a viewer may see at one moment, and BM25's statistics over them alone."""
 
-    size: documents with this number or a greater one were added later
-    seen: filter for documents below `size` that are living and visible; None if all are
-    count: number of visible documents, BM25's N
-    average_length: their mean length in terms
-    frequencies: cache of document frequencies by term
-    """
-
-    size: int
-    seen: DocFilter | None
-    count: int
-    average_length: float
-    frequencies: dict[str, int] = field(default_factory=dict)
+    size: int  # documents with this number or a greater one were added later
+    seen: DocFilter | None  # filter for documents below `size` that are living and visible; None if all are
+    count: int  # number of visible documents, BM25's N
+    average_length: float  # mean length of visible documents in terms
+    frequencies: dict[str, int] = field(default_factory=dict)  # cache of document frequencies by term
 
 
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
-    """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added.
-
-    `get_scores` means what it means in the parent, whose `get_top_n` goes on working by it; searches here take
-    `best_of_each`.
-    """
+    """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added."""
 
     def __init__(self, corpus: Sequence[Sequence[str]] = (), *, k1: float = 1.5, b: float = 0.75) -> None:
         # The parent's __init__ is not called: it builds one dict per document and fails on an empty corpus.
@@ -228,64 +212,52 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self.lengths = np.zeros(0, np.uint32)
         # A document is visible to readers whose snapshot size is below this number.
         self.until = np.zeros(0, np.int32)
-        self._size = 0
-        if corpus:
-            self._add(corpus)
-
-    @property
-    def corpus_size(self) -> int:
-        """Number of documents, including deleted ones until `compact`."""
-        return self._size
+        self.corpus_size = 0  # with deleted documents until `compact`
+        self.replace([], corpus)
 
     @property
     def alive(self) -> BoolArray:
         """Mask of documents that are not deleted."""
-        size = self._size
+        size = self.corpus_size
         alive: BoolArray = self.until[:size] > size
         return alive
 
     def replace(
-        self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()
+        self,
+        gone: Sequence[int] | NDArray[np.int64],
+        corpus: Sequence[Sequence[str]],
+        headers: Sequence[Collection[str]] = (),
     ) -> None:
         """Replace documents by others atomically; `headers`: those of their terms that only a header has."""
-        self.until[documents] = self._size + len(corpus)
-        if corpus:
-            self._add(corpus, headers)
-
-    def _add(self, documents: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()) -> None:
+        first, size = self.corpus_size, self.corpus_size + len(corpus)
+        self.until[gone] = size
         number = self.vocabulary
-        flat = array("i", [number.setdefault(w, len(number)) for w in chain.from_iterable(documents)])
-        lengths = np.fromiter(map(len, documents), np.uint32, len(documents))
+        flat = array("i", [number.setdefault(w, len(number)) for w in chain.from_iterable(corpus)])
+        lengths = np.fromiter(map(len, corpus), np.uint32, len(corpus))
         marked = np.array([number[w] for w in chain.from_iterable(headers)], np.int32)
         marks = marked, np.fromiter(map(len, headers), np.int32, len(headers))
-        segment = PostingsSegment.counted(np.frombuffer(flat, np.int32), lengths, self._size, marks)
-        need = self._size + len(documents)
-        if need > len(self.lengths):
-            room = max(1024, need * 5 // 4)
-            more = room - len(self.lengths)
+        if size > len(self.lengths):
+            more = max(1024, size * 5 // 4) - len(self.lengths)
             self.lengths = np.concatenate([self.lengths, np.zeros(more, np.uint32)])
             self.until = np.concatenate([self.until, np.zeros(more, np.int32)])
-        self.lengths[self._size : need], self.until[self._size : need] = lengths, _NEVER_DELETED
-        segments = [*self.segments, segment] if len(flat) else list(self.segments)
+        self.lengths[first:size], self.until[first:size] = lengths, _NEVER_DELETED
+        segments = list(self.segments)
+        if flat:
+            segments.append(PostingsSegment.counted(np.frombuffer(flat, np.int32), lengths, first, marks))
         while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
             segments[-2:] = [merge_segments(segments[-2:])]
         self.segments = tuple(segments)
-        self._size += len(documents)  # last, so that readers see a document only when all its data is in place
+        self.corpus_size = size  # last, so that readers see a document only when all its data is in place
 
     def delete(self, documents: Sequence[int] | NDArray[np.int64]) -> None:
         """Delete documents from later searches and their statistics; `compact` frees their memory."""
         self.until[documents] = 0
 
     @property
-    def deleted(self) -> int:
-        """Number of deleted documents that still take memory."""
-        return self._size - int(np.count_nonzero(self.alive))
-
-    @property
     def is_compact(self) -> bool:
         """Whether there is nothing to free: no deleted document, one segment, no word without postings."""
         words = sum(len(segment.terms) for segment in self.segments)
-        return not self.deleted and len(self.segments) <= 1 and words == len(self.vocabulary)
+        return bool(self.alive.all()) and len(self.segments) <= 1 and words == len(self.vocabulary)
 
     def compact(self) -> IntArray:
         """Merge all into one segment without what was deleted; old -> new document number, -1 for deleted."""
@@ -302,14 +274,14 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             self.segments = (segment,) if len(segment.docs) else ()
         else:
             self.vocabulary = {}
-        self.lengths = self.lengths[: self._size][alive]
+        self.lengths = self.lengths[: self.corpus_size][alive]
         self.until = np.full(len(self.lengths), _NEVER_DELETED, np.int32)
-        self._size = len(self.lengths)
+        self.corpus_size = len(self.lengths)
         return renumbered
 
     def snapshot(self) -> IndexSnapshot:
         """Make a snapshot of the living documents."""
-        size, seen = self._size, self.alive
+        size, seen = self.corpus_size, self.alive
         count, total = int(np.count_nonzero(seen)), int(self.lengths[:size][seen].sum(dtype=np.int64))
         return IndexSnapshot(size, None if count == size else seen.take, count, total / max(1, count))
 
@@ -343,9 +315,8 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self, queries: Sequence[Sequence[str]], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
         variants: TermVariants = NO_VARIANTS,
     ) -> list[tuple[DocIdArray, ScoreArray]]:  # fmt: skip
-        """Find the n best documents with a term of each query, and their scores; `allowed` restricts hits, not
-        statistics. Terms that several queries share are read once.
-        """
+        """Find the n best documents with a term of each query, and their scores; `allowed` restricts hits alone."""
+        # terms that several queries share are read once
         words = dict.fromkeys(one for word in chain.from_iterable(queries) for one in (word, *variants.get(word, ())))
         read = {word: postings for word in words if (postings := self._postings(word, snapshot))[2]}
         # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
@@ -398,7 +369,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return results
 
     def get_scores(self, query: Sequence[str]) -> ScoreArray:
-        """Compute the score of every document, 0 for deleted ones, like the parent's method of this name."""
+        """Compute the score of every document, 0 for deleted ones, as the parent does: its `get_top_n` works by it."""
         snapshot = self.snapshot()
         scores = np.zeros(snapshot.size)
         ((docs, found),) = self.best_of_each([query], snapshot.size, snapshot)
@@ -426,7 +397,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
 
     def matching(self, words: Sequence[str], allowed: DocFilter | None = None) -> DocIdArray:
         """Find the living documents with all of the terms, ascending."""
-        size = self._size
+        size = self.corpus_size
         lists = sorted((self._find(word, size)[0] for word in words), key=len)
         found = lists[0] if lists else _NO_DOC_IDS
         for docs in lists[1:]:
@@ -435,13 +406,13 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
 
     def list_own(self, word: str, allowed: DocFilter | None = None) -> DocIdArray:
         """List the living documents that have a term elsewhere than in their header, ascending."""
-        size = self._size
+        size = self.corpus_size
         docs, tfs = self._find(word, size)
         return self._shown(docs[tfs < _HEADER_ONLY], size, allowed)
 
     def holds(self, word: str, allowed: DocFilter | None = None) -> bool:
         """Whether a living document has the term."""
-        size = self._size
+        size = self.corpus_size
         docs, _ = self._find(word, size)
         # a common word usually has an allowed document among the first 1,000
         return any(len(self._shown(some, size, allowed)) for some in (docs[:1000], docs[1000:]))
@@ -451,7 +422,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         empty = PostingsSegment.of(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint16))
         segment = self.segments[0] if self.segments else empty
         fields = {name: getattr(segment, name) for name in PostingsSegment.__slots__}
-        return {**fields, "lengths": self.lengths[: self._size]}
+        return {**fields, "lengths": self.lengths[: self.corpus_size]}
 
     def restore(self, arrays: dict[str, NDArray[Any]], vocabulary: Sequence[str]) -> None:
         """Restore the arrays of `dump`. Raises ValueError, LookupError if they are inconsistent."""
@@ -463,4 +434,4 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         size, words = len(self.lengths), len(self.vocabulary)
         segment.check(size, words)
         self.segments = (segment,) if len(segment.docs) else ()
-        self.until, self._size = np.full(size, _NEVER_DELETED, np.int32), size
+        self.until, self.corpus_size = np.full(size, _NEVER_DELETED, np.int32), size

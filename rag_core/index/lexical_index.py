@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -122,25 +122,20 @@ class PassageTable:
 
     def allowed(self, only: SearchFilter) -> DocFilter:
         """Build the document filter of a search filter."""
-        columns, chats = self.columns, np.array([chat in only.channels for chat in self.chats], np.bool_)
+        # the last for channels that are added after the search began, which are not allowed
+        chats = np.array([*(chat in only.channels for chat in self.chats), False])
         narrowed = self.narrowed(only)
 
         def allowed(docs: DocIdArray) -> BoolArray:
-            of = columns["chat"].take(docs)
-            # a channel added after the search began is not allowed
-            seen: BoolArray = np.zeros(len(docs), np.bool_)
-            seen[of < len(chats)] = chats[of[of < len(chats)]]
-            if narrowed is not None:
-                seen &= narrowed(docs)
-            return seen
+            seen: BoolArray = chats.take(self.columns["chat"].take(docs), mode="clip")
+            return seen if narrowed is None else seen & narrowed(docs)
 
         return allowed
 
     def narrowed(self, only: SearchFilter) -> DocFilter | None:
         """Build the document filter for dates and posts only, without channels; None if neither is set."""
         columns, keys = self.columns, only.keys
-        bounded = only.since is not None or only.until is not None
-        if not bounded and keys is None:
+        if only.since is None and only.until is None and keys is None:
             return None
         since = -(2**62) if only.since is None else math.ceil(only.since.timestamp())
         until = 2**62 if only.until is None else math.ceil(only.until.timestamp())
@@ -189,15 +184,12 @@ _MAX_SNAPSHOTS = 64  # sets of channels whose statistics are cached until the in
 
 @dataclass(frozen=True, slots=True)
 class _IndexState:
-    """Postings, and passage references by the same document numbers. Replaced as one object at every change.
-
-    documents: the number of all documents
-    passages, terms: the living passages and their terms, by channel number
-    """
+    """Postings, and passage references by the same document numbers. Replaced as one object at every change."""
 
     postings: PostingsBM25
     places: PassageTable
-    documents: int = 0
+    documents: int = 0  # the number of all documents
+    # The living passages and their terms, by channel number.
     passages: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     terms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     snapshots: dict[frozenset[int], IndexSnapshot] = field(default_factory=dict, init=False)  # cached until a change
@@ -214,9 +206,8 @@ class _IndexState:
 
     def snapshot(self, channels: frozenset[int]) -> IndexSnapshot:
         """Snapshot for the readers of these channels, with its statistics."""
-        snapshot = self.snapshots.get(channels)
-        if snapshot is not None:
-            return snapshot
+        if known := self.snapshots.get(channels):
+            return known
         if len(self.snapshots) >= _MAX_SNAPSHOTS:
             self.snapshots.clear()
         allowed = np.array([chat in channels for chat in self.places.chats], np.bool_)
@@ -249,7 +240,7 @@ class LexicalIndex:
 
     def __len__(self) -> int:
         """Number of passages."""
-        return self._now.postings.corpus_size - self._now.postings.deleted
+        return int(np.count_nonzero(self._now.postings.alive))
 
     @property
     def chats(self) -> list[int]:
@@ -259,13 +250,9 @@ class LexicalIndex:
     def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> None:
         """Replace all passages of these posts atomically: a search finds either the old or the new ones."""
         postings, places = self._now.postings, self._now.places
-        gone = places.of_posts(keys, postings.alive)
-        places.write(entries, postings.corpus_size)
-        before = postings.corpus_size
-        if entries:
-            postings.replace(gone, [e.terms for e in entries], [e.header_only for e in entries])
-        else:
-            postings.delete(gone)
+        gone, before = places.of_posts(keys, postings.alive), postings.corpus_size
+        places.write(entries, before)
+        postings.replace(gone, [e.terms for e in entries], [e.header_only for e in entries])
         self._now = self._now.changed(np.arange(before, postings.corpus_size), gone)
         self.revision += 1
 
@@ -328,10 +315,8 @@ class LexicalIndex:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
         now = self._now
         allowed = now.places.allowed(only)
-        docs = now.postings.matching(terms, allowed)
-        for way in others:
-            docs = np.union1d(docs, now.postings.matching(way, allowed))
-        return now.places.at(now.places.oldest_first(docs))
+        found = (now.postings.matching(way, allowed) for way in (terms, *others))
+        return now.places.at(now.places.oldest_first(reduce(np.union1d, found)))
 
     def mentioning(self, terms: Sequence[str], only: SearchFilter) -> list[PassageRef]:
         """List every post with all the terms in its text, by its first passage that has them, oldest first."""

@@ -53,7 +53,7 @@ async def queue_changed_posts(archive: Archive, identity: str, model: str) -> in
     while True:
         async with archive.writing() as connection:
             if not await connection.execute_fetchall("SELECT 1 FROM dense WHERE identity = ?", (identity,)):
-                await _install_vectors(connection, identity, model, 0)
+                await _install_vectors(connection, VectorState(model, identity, 0))
             ((mark,),) = await connection.execute_fetchall("SELECT watermark FROM dense")
             ((until, number),) = await connection.execute_fetchall(
                 "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)",
@@ -66,12 +66,12 @@ async def queue_changed_posts(archive: Archive, identity: str, model: str) -> in
             queued += number
 
 
-async def _install_vectors(connection: aiosqlite.Connection, identity: str, model: str, watermark: int) -> None:
+async def _install_vectors(connection: aiosqlite.Connection, state: VectorState) -> None:
     await connection.execute("DELETE FROM to_embed")
     await connection.execute(
         "INSERT INTO dense (id, identity, watermark, model) VALUES (0, ?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET "
         "identity = ?1, watermark = ?2, model = ?3, replaced = iif(model = ?3, replaced, model)",
-        (identity, watermark, model),
+        (state.identity, state.watermark, state.model),
     )
 
 
@@ -141,18 +141,18 @@ async def save_next_vectors(archive: Archive, state: VectorState) -> None:
 async def install_next_vectors(archive: Archive, state: VectorState) -> None:
     """Make the next vectors the live ones; changes after their watermark are queued by `queue_changed_posts`."""
     async with archive.writing() as connection:
-        await _install_vectors(connection, state.identity, state.model, state.watermark)
+        await _install_vectors(connection, state)
         await connection.execute("DELETE FROM next_vectors")
 
 
 async def forget_next_vectors(archive: Archive) -> None:
     """Forget the vectors that were embedded beside the live ones."""
-    await archive.execute("DELETE FROM next_vectors", ())
+    await archive.execute("DELETE FROM next_vectors")
 
 
 async def forget_replaced_vectors(archive: Archive) -> None:
     """Forget the replaced vectors: their store is gone."""
-    await archive.execute("UPDATE dense SET replaced = ''", ())
+    await archive.execute("UPDATE dense SET replaced = ''")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,36 +166,29 @@ class ProgressMessage:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """Rebuild of all indexes, or of one channel; `state` is "running", "done", "cancelled" or "failed".
-
-    `done` and `total` count posts. Not saved: `left_s`, the estimated seconds left, `renewed`, how many posts
-    are to be embedded again, and `reason`, why it failed.
-    """
+    """Rebuild of all indexes, or of one channel; `done` and `total` count posts. The last three are not saved."""
 
     id: int
     chat_id: int | None
-    state: str = "running"
+    state: str = "running"  # or "done", "cancelled", "failed"
     done: int = 0
     total: int = 0
     tell: ProgressMessage | None = None
-    left_s: float | None = None
-    renewed: int = 0
-    reason: str = ""
+    left_s: float | None = None  # the estimated seconds left
+    renewed: int = 0  # how many posts are to be embedded again
+    reason: str = ""  # why it failed
 
 
 async def begin_rebuild(archive: Archive, chat_id: int | None, tell: ProgressMessage | None = None) -> Rebuild | None:
     """Begin a rebuild; None if one is running."""
-    message_columns = (tell.chat_id, tell.message_id, tell.lang) if tell else (None, None, None)
-    async with archive.writing() as connection:
-        if await connection.execute_fetchall("SELECT 1 FROM rebuilds WHERE state = 'running'"):
-            return None
-        cursor = await connection.execute(
-            "INSERT INTO rebuilds (chat_id, state, asked_at, tell_chat, tell_message, lang) "
-            "VALUES (?, 'running', ?, ?, ?, ?)",
-            (chat_id, get_unix_time(), *message_columns),
-        )
-        assert cursor.lastrowid is not None
-        return Rebuild(cursor.lastrowid, chat_id, tell=tell)
+    sql = (
+        "INSERT INTO rebuilds (chat_id, state, asked_at, tell_chat, tell_message, lang) "
+        "SELECT ?, 'running', ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM rebuilds WHERE state = 'running') RETURNING id"
+    )
+    message = (tell.chat_id, tell.message_id, tell.lang) if tell else (None, None, None)
+    values = (chat_id, get_unix_time(), *message)
+    begun = await archive.write(lambda connection: connection.execute(sql, values).fetchall())
+    return Rebuild(begun[0]["id"], chat_id, tell=tell) if begun else None
 
 
 async def find_running_rebuild(archive: Archive) -> Rebuild | None:
@@ -264,11 +257,7 @@ async def check_writable(archive: Archive) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """Record of a scheduled job: its last run, how long that took (ms), and how often it ran and failed.
-
-    `said` is the report of the last run, None if that failed; `error` is the sentence of the last failure, at
-    `failed_at`.
-    """
+    """Record of a scheduled job: its last run, how long that took, and how often it ran and failed."""
 
     name: str
     ran_at: datetime | None = None
@@ -276,8 +265,8 @@ class JobRecord:
     runs: int = 0
     failures: int = 0
     failed_at: datetime | None = None
-    error: str | None = None
-    said: str | None = None
+    error: str | None = None  # the sentence of the last failure, at `failed_at`
+    said: str | None = None  # the report of the last run, None if that failed
 
     @property
     def failing(self) -> bool:

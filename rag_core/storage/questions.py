@@ -12,7 +12,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -130,21 +130,12 @@ _NEXT_TURN_SQL = (
 )
 
 
-PROGRAM_MODE = "program"
+PROGRAM_MODE = "program"  # of a question of another program, which gets the answer instead of the chat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRow:
-    """Question in the queue: its update, chat, message and reader, and how many attempts at an answer were started.
-
-    `kind`: "ask" for an answer, "verify" for a verdict on the text.
-    `handle` names it in buttons; `mode` is "deep" if the reader wants more than the first answer, "fuller" for an
-    answer to the asker alone beside that to the group, "shared" for one to the group after that to the asker, and
-    PROGRAM_MODE for one of another program, which gets the answer instead of the chat;
-    `shown_in` is the id of the progress message that becomes the answer, if there is one. `id`, `handle` and `attempts`
-    are given by the queue. With `asker_only` the ids of the answer's messages are those of ephemeral ones, which count
-    for each chat and member; `ephemeral_id` is that of the question, whose `message_id` is 0, if that was ephemeral.
-    """
+    """Question in the queue, which gives it `id`, `handle` and `attempts`: its update, chat, message and reader."""
 
     id: int = 0
     bot_id: int
@@ -157,13 +148,15 @@ class QuestionRow:
     lang: str
     asked_at: datetime
     private: bool
-    attempts: int = 0
-    kind: str = "ask"
-    handle: str = ""
+    attempts: int = 0  # at an answer that were started
+    kind: str = "ask"  # for an answer; "verify" for a verdict on the text
+    handle: str = ""  # its name in buttons
+    # "deep" if the reader wants more than the first answer, "fuller" for an answer to the asker alone beside that to
+    # the group, "shared" for one to the group after that to the asker, or PROGRAM_MODE.
     mode: str | None = None
-    shown_in: int | None = None
-    asker_only: bool = False
-    ephemeral_id: int | None = None
+    shown_in: int | None = None  # id of the progress message that becomes the answer
+    asker_only: bool = False  # the ids of its answer's messages are ephemeral ones, which count for a chat and member
+    ephemeral_id: int | None = None  # of the question, if that was ephemeral: its `message_id` is 0
 
     @property
     def talk(self) -> int:
@@ -180,26 +173,20 @@ class AnsweredQuestion(QuestionRow):
 
 
 async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
-    """Queue a question and return its id; None if this update was queued before.
-
-    One of a program is not queued: it counts as failed until its answer is saved, so that no worker sends it to a chat.
-    """
+    """Queue a question and return its id; None if this update was queued before."""
     now = get_unix_time()
+    # One of a program counts as failed until its answer is saved, so that no worker sends it to a chat.
     state, finished_at = ("failed", now) if asked.mode == PROGRAM_MODE else ("queued", None)
-
-    def queue(connection: sqlite3.Connection) -> int | None:
-        cursor = connection.execute(
-            "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, "
-            "text, lang, asked_at, queued_at, private, mode, kind, asker_only, ephemeral_id, state, finished_at, "
-            "handle, turn) "
-            "VALUES (:bot_id, :update_id, :chat_id, :message_id, :thread, :user_id, :text, :lang, :asked_at, "
-            ":queued_at, :private, :mode, :kind, :asker_only, :ephemeral_id, :state, :finished_at, "
-            f"lower(hex(randomblob(10))), {_NEXT_TURN_SQL})",
-            encode_row(asked) | {"queued_at": now, "state": state, "finished_at": finished_at},
-        )
-        return cursor.lastrowid if cursor.rowcount == 1 else None
-
-    return await archive.write(queue)
+    sql = (
+        "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, text, lang, "
+        "asked_at, queued_at, private, mode, kind, asker_only, ephemeral_id, state, finished_at, handle, turn) "
+        "VALUES (:bot_id, :update_id, :chat_id, :message_id, :thread, :user_id, :text, :lang, "
+        ":asked_at, :queued_at, :private, :mode, :kind, :asker_only, :ephemeral_id, :state, :finished_at, "
+        f"lower(hex(randomblob(10))), {_NEXT_TURN_SQL}) RETURNING id"
+    )
+    values = encode_row(asked) | {"queued_at": now, "state": state, "finished_at": finished_at}
+    queued = await archive.write(lambda connection: connection.execute(sql, values).fetchall())
+    return int(queued[0]["id"]) if queued else None
 
 
 async def take_next_question(archive: Archive) -> QuestionRow | None:
@@ -212,20 +199,13 @@ async def take_next_question(archive: Archive) -> QuestionRow | None:
         f"other.state = 'running' AND other.user_id = asked.user_id AND (other.chat_id = asked.chat_id OR NOT {kept})"
     )
 
-    def take(connection: sqlite3.Connection) -> QuestionRow | None:
-        row = connection.execute(
-            "SELECT * FROM questions AS asked WHERE state = 'queued' "
-            f"AND NOT EXISTS (SELECT 1 FROM questions AS other WHERE {running}) ORDER BY turn, id LIMIT 1"
-        ).fetchone()
-        if row is None:
-            return None
-        taken = replace(decode_question(row), attempts=row["attempts"] + 1)
-        connection.execute(
-            "UPDATE questions SET state = 'running', attempts = ? WHERE id = ?", (taken.attempts, taken.id)
-        )
-        return taken
-
-    return await archive.write(take)
+    sql = (
+        "UPDATE questions SET state = 'running', attempts = attempts + 1 WHERE id = (SELECT id FROM questions AS asked "
+        f"WHERE state = 'queued' AND NOT EXISTS (SELECT 1 FROM questions AS other WHERE {running}) "
+        "ORDER BY turn, id LIMIT 1) RETURNING *"
+    )
+    taken = await archive.write(lambda connection: connection.execute(sql).fetchall())
+    return decode_question(taken[0]) if taken else None
 
 
 def decode_question(row: sqlite3.Row) -> QuestionRow:

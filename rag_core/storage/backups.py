@@ -98,26 +98,21 @@ def translate_sqlite_errors(file: Path) -> Iterator[None]:
         code = _CODE_BY_SQLITE_CODE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
         if code is None:
             raise
-        if code == "archive-damaged":
-            raise make_damaged_error(file) from exc
         if code == "archive-disk-failed":
             with suppress(OSError):  # the disk is not there at all: not "full"
                 if shutil.disk_usage(file.parent).free < _MIN_FREE_BYTES:
                     code = "archive-disk-full"
-        raise make_archive_error(code, file=file) from exc
+        raise make_archive_error(file, code) from exc
 
 
-def make_archive_error(code: str, **values: object) -> ArchiveUnavailable:
-    """Make the error with this code; `values` stand in its sentence."""
+def make_archive_error(file: Path, code: str = "archive-damaged") -> ArchiveUnavailable:
+    """Make the error with this code; that for a damaged archive names the last backup."""
+    values: dict[str, object] = {"file": file}
+    if code == "archive-damaged" and (backups := list_backups(file.parent)):
+        values["moment"] = f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}"
+    elif code == "archive-damaged":
+        code = "archive-lost"
     return ArchiveUnavailable(_REASONS[code], code=code, **values)
-
-
-def make_damaged_error(file: Path) -> ArchiveUnavailable:
-    """Make the error for a damaged archive; its message names the last backup."""
-    backups = list_backups(file.parent)
-    if not backups:
-        return make_archive_error("archive-lost", file=file)
-    return make_archive_error("archive-damaged", file=file, moment=f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}")
 
 
 def make_version_error(file: Path, version: int) -> ArchiveVersionUnknown:
@@ -154,11 +149,9 @@ async def run_cancellable(work: Callable[[threading.Event], T]) -> T:
         stop.set()
 
 
-@contextmanager
-def open_read_only(file: Path) -> Iterator[sqlite3.Connection]:
-    """Open a separate read-only connection. Raises sqlite3 errors."""
-    with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
-        yield connection
+def open_read_only(file: Path) -> closing[sqlite3.Connection]:
+    """Open a separate read-only connection, to be closed at the end of the block. Raises sqlite3 errors."""
+    return closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None))
 
 
 def is_database_intact(connection: sqlite3.Connection, stop: threading.Event) -> bool:
@@ -214,9 +207,8 @@ def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
 async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None:
     """Turn a marked backup into an archive with its own identity, in the caller's transaction.
 
-    Changes nothing if the file is not a backup. Its channels get a gap from the backup's last
-    heartbeat until `moment` (Unix seconds). Questions that were waiting in the backup are failed: they were
-    answered since, or their readers no longer wait.
+    Changes nothing if the file is no backup. Its channels get a gap from its last heartbeat until `moment` (Unix
+    seconds). Questions that were waiting in it are failed: they were answered since, or their readers no longer wait.
     """
     ((identity,),) = await connection.execute_fetchall("SELECT value FROM identity")
     if not identity.startswith(_COPY_MARK):
@@ -267,7 +259,7 @@ def make_backup(folder: Path, stop: threading.Event, *, version: int = 0) -> Pat
             with _stage_file(final) as part:
                 copy_database(source, part, stop)
                 if not read_archive_version(part, stop):
-                    raise make_damaged_error(source)
+                    raise make_archive_error(source)
     return final
 
 
@@ -298,26 +290,23 @@ def prune_backups(folder: Path, keep: int) -> int:
 def restore_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> tuple[Path, Path | None]:
     """Restore a backup as the archive in `folder`: `chosen`, or the newest intact one. Nobody may have it open.
 
-    Returns the backup, and the file in which the previous archive is kept. Raises BackupFailed; nothing has changed
-    then.
+    Returns the backup, and the file that keeps the previous archive. Raises BackupFailed: nothing has changed then.
     """
-    archive, backup, aside = folder / ARCHIVE_FILE, None, None
+    archive, aside = folder / ARCHIVE_FILE, None
     with _translate_os_errors(folder):
-        for candidate in [chosen] if chosen else list_backups(folder):
-            version = read_archive_version(candidate, stop)
-            if version and not schema.FIRST_VERSION <= version <= schema.get_schema_version():
-                raise BackupFailed(
-                    f"{candidate} was written by another version of Citegram. Update Citegram, or name another backup: "
-                    "citegram restore FILE."
-                )
-            if version:
-                backup = candidate
+        for backup in [chosen] if chosen else list_backups(folder):
+            if version := read_archive_version(backup, stop):
                 break
-        if backup is None and chosen:
-            raise BackupFailed(f"{chosen} is no whole archive of Citegram. Choose another backup.")
-        if backup is None:
+        else:
+            if chosen:
+                raise BackupFailed(f"{chosen} is no whole archive of Citegram. Choose another backup.")
             where = f"There is no backup in {get_backups_folder(folder)} that is whole."
             raise BackupFailed(f"{where} Give the file of a backup: citegram restore FILE.")
+        if not schema.FIRST_VERSION <= version <= schema.get_schema_version():
+            raise BackupFailed(
+                f"{backup} was written by another version of Citegram. Update Citegram, or name another backup: "
+                "citegram restore FILE."
+            )
         (folder / f"{ARCHIVE_FILE}.part").unlink(missing_ok=True)
         with _stage_file(archive) as part, translate_sqlite_errors(backup):
             _check_free_space(backup, folder)

@@ -30,7 +30,6 @@ from rag_core.storage.backups import (
     is_database_intact,
     make_archive_error,
     make_backup,
-    make_damaged_error,
     make_version_error,
     open_read_only,
     run_cancellable,
@@ -74,14 +73,14 @@ class Archive:
             # owner only: posts are for the readers of their channels
             await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
-            raise make_archive_error("archive-not-opened", file=file) from exc
+            raise make_archive_error(file, "archive-not-opened") from exc
         with translate_sqlite_errors(file):
             writer = await _open_connection(file, patience, *_WRITER_PRAGMAS)
             try:
                 if file.stat().st_size <= MAX_CHECKED_BYTES:
                     checked = await writer.execute_fetchall("PRAGMA quick_check(1)")
                     if [tuple(row) for row in checked] != [("ok",)]:
-                        raise make_damaged_error(file)
+                        raise make_archive_error(file)
                 ((version,),) = await writer.execute_fetchall("PRAGMA user_version")
                 if schema.FIRST_VERSION <= version < schema.get_schema_version():
                     saved = await run_cancellable(partial(make_backup, folder, version=version))
@@ -114,7 +113,7 @@ class Archive:
 
         with translate_sqlite_errors(file):
             if not await run_cancellable(work):
-                raise make_damaged_error(file)
+                raise make_archive_error(file)
 
     async def close(self) -> None:
         """Close both connections, after the running transaction.
@@ -130,7 +129,8 @@ class Archive:
         """Run one write transaction: committed at the end, rolled back by any exception; others wait for it."""
         async with self._turn:
             with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
-                async with _run_transaction(self._writer):
+                async with _commit_or_roll_back(self._writer):
+                    await self._writer.execute("BEGIN IMMEDIATE")
                     yield self._writer
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -184,20 +184,11 @@ class Archive:
 def needs_migration(folder: Path) -> bool:
     """Whether opening the archive of a folder would run a migration; blocking. False if there is no archive."""
     try:
-        if not (folder / ARCHIVE_FILE).exists():
-            return False
         with open_read_only(folder / ARCHIVE_FILE) as connection:
             ((version,),) = connection.execute("PRAGMA user_version")
             return bool(version and schema.list_missing_migrations(version))
-    except (OSError, ValueError, sqlite3.Error):  # opening it will raise the proper error
+    except (OSError, ValueError, sqlite3.Error):  # there is none, or opening it will raise the proper error
         return False
-
-
-@asynccontextmanager
-async def _run_transaction(connection: aiosqlite.Connection) -> AsyncIterator[None]:
-    async with _commit_or_roll_back(connection):
-        await connection.execute("BEGIN IMMEDIATE")
-        yield
 
 
 @asynccontextmanager
@@ -240,9 +231,9 @@ async def _open_connection(file: Path, patience: float, *pragmas: str) -> aiosql
 
 async def _run_migrations(connection: aiosqlite.Connection, file: Path) -> None:
     """Run the missing migrations in one transaction."""
-    async with _run_transaction(connection):
+    async with _commit_or_roll_back(connection):
+        await connection.execute("BEGIN IMMEDIATE")
         ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
-        current = schema.get_schema_version()
         try:
             missing = schema.list_missing_migrations(version)
         except ValueError:
@@ -250,7 +241,7 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path) -> None:
         for statement in chain.from_iterable(missing):
             await connection.execute(statement)
         if missing:
-            await connection.execute(f"PRAGMA user_version = {current}")
+            await connection.execute(f"PRAGMA user_version = {schema.get_schema_version()}")
         await activate_backup(connection, get_unix_time())
 
 

@@ -185,20 +185,16 @@ _APPROVED = "SELECT 1 FROM channels WHERE chat_id = ?1 AND state IN ('active', '
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Backfill of a channel: `state` is running, paused, cancelled, done or failed.
-
-    `since`: older posts are not wanted. Ids above `next_id` are asked for already, up to `newest_id`; both are None
-    until the newest id was looked for. `saved` counts the posts found; `problem` is the sentence of a failure.
-    """
+    """Backfill of a channel: ids above `next_id` are asked for already, up to `newest_id`."""
 
     chat_id: int
-    state: str
+    state: str  # running, paused, cancelled, done or failed
     began_at: datetime
-    since: datetime | None
-    newest_id: int | None
+    since: datetime | None  # older posts are not wanted
+    newest_id: int | None  # None until it was looked for, and so is `next_id`
     next_id: int | None
-    saved: int
-    problem: str
+    saved: int  # number of posts found
+    problem: str  # the sentence of a failure
 
     @property
     def share(self) -> float:

@@ -17,11 +17,7 @@ import aiosqlite
 
 from rag_core.storage.db import Archive, assign_sequence_numbers
 from rag_core.storage.post_rows import from_unix_seconds, get_unix_time, to_unix_seconds
-from rag_core.storage.posts import (
-    TRANSACTION_ROWS,
-    mark_posts_changed,
-    mark_posts_deleted,
-)
+from rag_core.storage.posts import TRANSACTION_ROWS, mark_posts_changed, mark_posts_deleted
 from rag_core.storage.visible_posts import read_channels
 from rag_core.types import Channel, PostKey, Visibility
 
@@ -31,18 +27,14 @@ _CHANGED_POSTS_SQL = "SELECT message_id FROM posts WHERE seq > ?1 AND +chat_id =
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """Status figures of a channel: living posts, the guarded (protected or paid) ones, the date of the newest.
-
-    `lexical` and `dense` count changes that the index has not processed; `dense` is None without a vector index.
-    `left`: the bot was in the channel and left it.
-    """
+    """Status figures of a channel: living posts, the guarded (protected or paid) ones, the date of the newest."""
 
     posts: int
     guarded: int
     last: datetime | None
-    lexical: int
-    dense: int | None
-    left: bool
+    lexical: int  # changes that the index has not processed
+    dense: int | None  # the same of the vector index; None without one
+    left: bool  # the bot was in the channel and left it
 
 
 async def fetch_channel_status(archive: Archive, chat_id: int, watermark: int, store: str | None) -> ChannelStatus:
@@ -191,8 +183,7 @@ async def measure_unapproved_channels(
 ) -> tuple[set[int], dict[int, tuple[int, int]], int]:
     """Find which of these chats are known, and how much content the known ones hold that are not approved.
 
-    Content is the number of versions of living posts and their bytes. The last number is that of all unapproved
-    channels.
+    Content: the number of versions of living posts and their bytes. The last number: that of unapproved channels.
     """
     sql = f"SELECT chat_id, {_IS_UNAPPROVED_SQL} FROM channels WHERE chat_id IN (SELECT value FROM json_each(?))"
     rows = list(await connection.execute_fetchall(sql, (json.dumps([*chat_ids]),)))

@@ -70,20 +70,11 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
                 await _keep_version(connection, post.key)
                 await _remove_text(connection, post)
         else:
+            described = file.kind, file.id, file.locator, post.media.file_name or "", file.size, file.seconds
             await connection.execute(
                 "INSERT OR REPLACE INTO media (chat_id, message_id, kind, file, locator, file_name, size, seconds, "
                 "date, live) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *post.key,
-                    file.kind,
-                    file.id,
-                    file.locator,
-                    post.media.file_name or "",
-                    file.size,
-                    file.seconds,
-                    to_unix_seconds(post.date),
-                    source == "live",
-                ),
+                (*post.key, *described, to_unix_seconds(post.date), source == "live"),
             )
 
 
@@ -140,10 +131,7 @@ _SAME_FILE = "m.file NOT LIKE 'path:%' OR (m.chat_id = ? AND m.message_id = ?)"
 
 
 async def save_media_text(archive: Archive, waiting: WaitingFile, digest: bytes, texts: Sequence[MediaText]) -> int:
-    """Save what was read of a file to all posts that wait for it; the number of posts.
-
-    None where the file was replaced meanwhile, or its posts deleted.
-    """
+    """Save what was read of a file to the posts that still wait for it; their number, 0 where it was replaced."""
     file = waiting.file
     async with archive.writing() as connection:
         which = f"SELECT m.chat_id, m.message_id {_READABLE} AND m.file = ? AND ({_SAME_FILE})"

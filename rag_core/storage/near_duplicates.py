@@ -141,9 +141,8 @@ async def fetch_copies(
         "), texts(exact) AS (SELECT exact FROM asked UNION "
         "SELECT n.other FROM texts CROSS JOIN near_texts AS n ON n.one = texts.exact WHERE EXISTS "
         "(SELECT 1 FROM copies AS c WHERE c.exact = n.other AND c.chat_id IN (SELECT value FROM json_each(?2)))) "
-        "SELECT c.exact, c.written, c.today, t.chat_id, t.message_id, t.date, t.origin, "
-        "min((t.date << 32) + t.message_id), "
-        "EXISTS (SELECT 1 FROM near_texts AS n WHERE n.one = c.exact) AS linked "
+        "SELECT t.chat_id, t.message_id, t.date, t.origin, c.exact, c.written, c.today, "
+        "EXISTS (SELECT 1 FROM near_texts AS n WHERE n.one = c.exact) AS linked, min((t.date << 32) + t.message_id) "
         "FROM texts CROSS JOIN copies AS c ON c.exact = texts.exact "
         "CROSS JOIN posts AS t ON t.chat_id = c.chat_id AND t.message_id = c.message_id AND t.seq <= c.seq "
         f"WHERE c.chat_id IN (SELECT value FROM json_each(?2)) AND {VISIBLE_POSTS} "
@@ -152,18 +151,11 @@ async def fetch_copies(
         "AND a.message_id = c.message_id) THEN c.id END",
         (encode_keys(wanted), json.dumps([*channels])),
     )
-    held = [
-        PostCopy(
-            PostKey(row["chat_id"], row["message_id"]),
-            from_unix_seconds(row["date"]),
-            decode_origin(row["origin"]) if row["origin"] else None,
-            row["exact"],
-            row["written"],
-            bool(row["today"]),
-            bool(row["linked"]),
-        )
-        for row in rows
-    ]
+    held = []
+    for chat_id, message_id, date, forwarded, exact, written, today, linked, _ in rows:
+        origin = decode_origin(forwarded) if forwarded else None
+        key = PostKey(chat_id, message_id)
+        held.append(PostCopy(key, from_unix_seconds(date), origin, exact, written, bool(today), bool(linked)))
     texts = sorted({one.exact for one in held if one.linked})
     linked = f"SELECT one, other FROM near_texts WHERE one IN ({', '.join('?' * len(texts))})"
     pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []

@@ -247,22 +247,17 @@ class PostTally:
 
 @dataclass(slots=True)
 class MergeState:
-    """Merge state of one stored post while arriving versions are merged into it.
-
-    `order` is the stamp and the update id of its newest version; `older` holds the hashes of its earlier texts.
-    `needs_write`: its row must be written. `needs_reindex`: it also needs a new sequence number, so that the indexes
-    read it again. `deleted_how` is None for a living post; one that an admin deleted is restored by a newer version
-    only, not by an old export.
-    """
+    """Merge state of one stored post while arriving versions are merged into it."""
 
     post: Post
-    order: tuple[int, int]
+    order: tuple[int, int]  # stamp and update id of its newest version
     seq: int = 0
+    # None for a living post; one that an admin deleted is restored by a newer version only, not by an old export.
     deleted_how: str | None = None
     suspected: bool = False
-    older: set[bytes] = field(default_factory=set)
-    needs_write: bool = False
-    needs_reindex: bool = False
+    older: set[bytes] = field(default_factory=set)  # hashes of its earlier texts
+    needs_write: bool = False  # its row must be written
+    needs_reindex: bool = False  # it also needs a new sequence number, so that the indexes read it again
 
 
 class PostMerger:

@@ -110,10 +110,7 @@ class PostChange:
 
 
 async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> list[PostChange]:
-    """List the changes after the sequence number `after`, oldest first: each post once, in its present state.
-
-    A changed post brings along its album, and its replies, whose headers hold its first words.
-    """
+    """List the changes after the sequence number `after`, oldest first: each post once, in its present state."""
     sql = f"SELECT {POST_FIELDS}, t.seq, {SHOWN_COLUMN} FROM posts AS t WHERE t.seq > ? ORDER BY t.seq LIMIT ?"
     rows = await archive.rows(sql, (after, limit))
     if not rows:
@@ -130,6 +127,7 @@ async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> 
         for key in keys:
             changes.pop(key, None)  # a repeated post moves to the end, so that the list stays in order of `seq`
             changes[key] = PostChange(row["seq"], key, shown if shown and shown.key == key else None)
+    # A changed post brings along its album, and its replies, whose headers hold its first words.
     replies = await archive.rows(
         "SELECT t.chat_id, t.message_id FROM json_each(?) AS k CROSS JOIN posts AS t "
         "ON t.chat_id = json_extract(k.value, '$[0]') AND t.reply_to = json_extract(k.value, '$[1]')",

@@ -206,12 +206,8 @@ _HANDLING_TIME_S = 60  # younger updates are being handled, such as the one that
 
 async def count_unhandled_updates(archive: Archive) -> int:
     """Count updates with posts that are not saved yet, and other updates unhandled for more than a minute."""
-    return int(
-        await archive.value(
-            f"SELECT count(*) FROM updates WHERE state = 'pending' AND ({IS_POST_SQL} OR received_at < ?)",
-            (get_unix_time() - _HANDLING_TIME_S,),
-        )
-    )
+    sql = f"SELECT count(*) FROM updates WHERE state = 'pending' AND ({IS_POST_SQL} OR received_at < ?)"
+    return int(await archive.value(sql, (get_unix_time() - _HANDLING_TIME_S,)))
 
 
 async def list_poison_updates(archive: Archive, most: int) -> list[tuple[int, str]]:

@@ -88,10 +88,7 @@ async def narrow_to_channel_set(
 
 
 async def change_channel_sets(archive: Archive, chat_id: int, change: Callable[[dict[str, frozenset[int]]], T]) -> T:
-    """Change the named sets of channels of a chat in one transaction, as another change may come at the same time.
-
-    Returns what `change` returned.
-    """
+    """Change the named sets of channels of a chat in one transaction; returns what `change` returned."""
     name = f"sets {chat_id}"
     async with archive.writing() as connection:
         rows = list(await connection.execute_fetchall("SELECT value FROM choices WHERE name = ?", (name,)))
@@ -161,18 +158,12 @@ async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> 
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
-    """Rules of a group that its admins chose.
+    """Rules of a group that its admins chose."""
 
-    cited_only: refuse if an answer is not sure
-    admins_ask: only admins may ask here
-    lang: "ru" or "en", the bot's language for everybody; "" for each user's own language
-    asker_only: only the asker sees an answer
-    """
-
-    cited_only: bool = False
-    admins_ask: bool = False
-    lang: str = ""
-    asker_only: bool = False
+    cited_only: bool = False  # refuse if an answer is not sure
+    admins_ask: bool = False  # only admins may ask here
+    lang: str = ""  # "ru" or "en", the bot's language for everybody; "" for each user's own language
+    asker_only: bool = False  # only the asker sees an answer
 
 
 async def load_group_rules(archive: Archive, group_id: int) -> GroupRules:
@@ -190,10 +181,7 @@ async def change_group_rules(archive: Archive, group_id: int, **changed: bool | 
 
 
 async def move_group(archive: Archive, old: int, new: int) -> None:
-    """Move bindings, settings, watches, digests and questions that wait for answers to the new id of a group.
-
-    What was chosen there already stays.
-    """
+    """Move what is kept of a group, and questions that wait, to its new id; what was chosen there already stays."""
     async with archive.writing() as connection:
         await connection.execute("UPDATE watches SET chat_id = ?, blocked_at = NULL WHERE chat_id = ?", (new, old))
         for table, column in (("digests", "chat_id"), ("bindings", "group_id"), ("group_rules", "group_id")):
@@ -469,9 +457,8 @@ async def list_tokens(archive: Archive) -> list[AccessToken]:
 
 async def revoke_token(archive: Archive, handle: str) -> bool:
     """Revoke a token by its handle, at once; False where there is none."""
-    return bool(
-        await archive.execute(f"DELETE FROM access_tokens WHERE substr(hash, 1, {_HANDLE_LENGTH}) = ?", (handle,))
-    )
+    sql = f"DELETE FROM access_tokens WHERE substr(hash, 1, {_HANDLE_LENGTH}) = ?"
+    return bool(await archive.execute(sql, (handle,)))
 
 
 def _hash_token(secret: str) -> str:

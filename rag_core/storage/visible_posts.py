@@ -144,8 +144,6 @@ def read_albums(
     connection: sqlite3.Connection, which: Collection[_AlbumKey]
 ) -> dict[_AlbumKey, tuple[Post | None, list[PostKey]]]:
     """Read albums: (chat id, album) -> the merged post, None if no member is visible, and the keys of all members."""
-    if not which:
-        return {}
     rows = connection.execute(
         f"SELECT {POST_FIELDS}, {SHOWN_COLUMN} FROM json_each(?) AS k CROSS JOIN posts AS t "
         "ON t.chat_id = json_extract(k.value, '$[0]') AND t.album = json_extract(k.value, '$[1]') "

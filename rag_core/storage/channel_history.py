@@ -129,12 +129,10 @@ async def close_covered_gaps(
     if first is None or last is None:
         return 0
     start, end, changed = 0 if whole else to_unix_seconds(first), to_unix_seconds(last), 0
+    open_gaps = "SELECT id, coalesce(since, 0), until, told_at FROM gaps WHERE chat_id = ? AND closed_at IS NULL"
     sql = "INSERT INTO gaps (chat_id, since, until, noted_at, told_at) VALUES (?, ?, ?, ?, ?)"
     async with archive.writing() as connection:
-        rows = await connection.execute_fetchall(
-            "SELECT id, coalesce(since, 0), until, told_at FROM gaps WHERE chat_id = ? AND closed_at IS NULL",
-            (chat_id,),
-        )
+        rows = await connection.execute_fetchall(open_gaps, (chat_id,))
         for gap_id, since, until, told_at in rows:
             if end <= since or start >= until:
                 continue
@@ -229,10 +227,8 @@ async def set_backfill_state(
 
 async def set_newest_id(archive: Archive, chat_id: int, newest_id: int) -> None:
     """Set the id from which a running backfill goes down."""
-    await archive.execute(
-        "UPDATE history SET newest_id = ?1, next_id = ?1, began_at = ?2 WHERE chat_id = ?3 AND newest_id IS NULL",
-        (newest_id, get_unix_time(), chat_id),
-    )
+    sql = "UPDATE history SET newest_id = ?1, next_id = ?1, began_at = ?2 WHERE chat_id = ?3 AND newest_id IS NULL"
+    await archive.execute(sql, (newest_id, get_unix_time(), chat_id))
 
 
 async def save_batch(archive: Archive, chat_id: int, posts: Sequence[Post], next_id: int) -> PostTally | None:
@@ -328,10 +324,8 @@ async def take_out_missing(
     before, moment = to_unix_seconds(now - LOOK_INTERVAL), to_unix_seconds(now)
     few = len(rows) <= int(total * share) - gone
     missing = {PostKey(row[0], row[1]): row[2] for row in rows}
-    sure = [key for key, since in missing.items() if few or (since is not None and since <= before)]
-    deleted = await mark_posts_deleted(archive, sure, how=DELETED_HOW)
-    taken = set(sure)
-    rest = {key: since for key, since in missing.items() if key not in taken}
+    rest = {key: since for key, since in missing.items() if not (few or (since is not None and since <= before))}
+    deleted = await mark_posts_deleted(archive, (key for key in missing if key not in rest), how=DELETED_HOW)
     await archive.execute_many(
         "INSERT INTO post_looks (chat_id, message_id, looked_at, missing_since) VALUES (?1, ?2, ?3, ?3) "
         "ON CONFLICT DO UPDATE SET looked_at = ?3, missing_since = coalesce(missing_since, ?3)",
@@ -342,10 +336,8 @@ async def take_out_missing(
 
 async def undo_deletions(archive: Archive, chat_id: int, now: datetime) -> int:
     """Restore the posts of a channel that looks took out within a week; later looks leave them. Returns how many."""
-    rows = await archive.rows(
-        "SELECT chat_id, message_id FROM posts WHERE chat_id = ? AND deleted_how = ? AND deleted_at > ?",
-        (chat_id, DELETED_HOW, to_unix_seconds(now - UNDO_PERIOD)),
-    )
+    sql = "SELECT chat_id, message_id FROM posts WHERE chat_id = ? AND deleted_how = ? AND deleted_at > ?"
+    rows = await archive.rows(sql, (chat_id, DELETED_HOW, to_unix_seconds(now - UNDO_PERIOD)))
     await archive.execute_many(
         "INSERT INTO post_looks (chat_id, message_id, looked_at, kept) VALUES (?, ?, ?, 1) "
         "ON CONFLICT DO UPDATE SET missing_since = NULL, kept = 1",

@@ -203,13 +203,10 @@ async def measure_unapproved_channels(
 
 async def drop_posts_over_quota(connection: aiosqlite.Connection, dropped: Mapping[PostKey, int]) -> None:
     """Record dropped posts and their dates; stored versions go: they would be shown as the present texts."""
-    await connection.executemany(
-        "DELETE FROM posts WHERE chat_id = ? AND message_id = ? AND deleted_at IS NULL", [tuple(key) for key in dropped]
-    )
-    await connection.executemany(
-        "UPDATE channels SET dropped_since = min(coalesce(dropped_since, ?1), ?1) WHERE chat_id = ?2",
-        [(date, key.chat_id) for key, date in dropped.items()],
-    )
+    sql = "DELETE FROM posts WHERE chat_id = ? AND message_id = ? AND deleted_at IS NULL"
+    await connection.executemany(sql, list(dropped))
+    sql = "UPDATE channels SET dropped_since = min(coalesce(dropped_since, ?1), ?1) WHERE chat_id = ?2"
+    await connection.executemany(sql, [(date, key.chat_id) for key, date in dropped.items()])
 
 
 TopicTitles = Mapping[int, tuple[str, int]]  # topic -> its title, and when it got it (Unix seconds)
@@ -351,7 +348,6 @@ async def unpin_answer(archive: Archive, asked: str, channels: Collection[int]) 
 
 async def find_pinned_post(archive: Archive, asked: str, channels: Collection[int]) -> PostKey | None:
     """Find the post that was last pinned as the answer to a question in one of these channels."""
-    rows = await archive.rows(
-        "SELECT chat_id, message_id FROM pinned_answers WHERE asked = ? ORDER BY pinned_at DESC, chat_id", (asked,)
-    )
+    sql = "SELECT chat_id, message_id FROM pinned_answers WHERE asked = ? ORDER BY pinned_at DESC, chat_id"
+    rows = await archive.rows(sql, (asked,))
     return next((PostKey(*row) for row in rows if row["chat_id"] in channels), None)

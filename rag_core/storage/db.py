@@ -249,8 +249,6 @@ async def assign_sequence_numbers(connection: aiosqlite.Connection, keys: Sequen
     """Give posts the next sequence numbers, so that the indexes read them again, and set columns of theirs."""
     ((seq,),) = await connection.execute_fetchall("SELECT value FROM sequence")
     changes = "".join(f"{name} = ?, " for name in columns)
-    await connection.executemany(
-        f"UPDATE posts SET {changes}seq = ? WHERE chat_id = ? AND message_id = ?",
-        [(*columns.values(), seq + n, *key) for n, key in enumerate(keys, 1)],
-    )
+    sql = f"UPDATE posts SET {changes}seq = ? WHERE chat_id = ? AND message_id = ?"
+    await connection.executemany(sql, [(*columns.values(), seq + n, *key) for n, key in enumerate(keys, 1)])
     await connection.execute("UPDATE sequence SET value = ?", (seq + len(keys),))

@@ -50,15 +50,13 @@ _QUEUE_KEYS_SQL = (
 async def queue_changed_posts(archive: Archive, identity: str, model: str) -> int:
     """Queue the changes since the last call; returns how many. A store with another identity starts from 0."""
     queued = 0
+    batch = "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)"
     while True:
         async with archive.writing() as connection:
             if not await connection.execute_fetchall("SELECT 1 FROM dense WHERE identity = ?", (identity,)):
                 await _install_vectors(connection, VectorState(model, identity, 0))
             ((mark,),) = await connection.execute_fetchall("SELECT watermark FROM dense")
-            ((until, number),) = await connection.execute_fetchall(
-                "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)",
-                (mark, _QUEUE_BATCH_CHANGES),
-            )
+            ((until, number),) = await connection.execute_fetchall(batch, (mark, _QUEUE_BATCH_CHANGES))
             if not number:
                 return queued
             await connection.execute(_QUEUE_CHANGED_SQL, {"first": _DELETION_STAMP, "mark": mark, "until": until})
@@ -132,10 +130,8 @@ async def load_next_vectors(archive: Archive) -> VectorState | None:
 
 async def save_next_vectors(archive: Archive, state: VectorState) -> None:
     """Save the state of vectors that are embedded beside the live ones."""
-    await archive.execute(
-        "INSERT OR REPLACE INTO next_vectors (id, model, identity, watermark) VALUES (0, ?, ?, ?)",
-        (state.model, state.identity, state.watermark),
-    )
+    sql = "INSERT OR REPLACE INTO next_vectors (id, model, identity, watermark) VALUES (0, ?, ?, ?)"
+    await archive.execute(sql, (state.model, state.identity, state.watermark))
 
 
 async def install_next_vectors(archive: Archive, state: VectorState) -> None:
@@ -203,10 +199,8 @@ async def find_running_rebuild(archive: Archive) -> Rebuild | None:
 async def save_rebuild(archive: Archive, rebuild: Rebuild) -> None:
     """Save the state and progress of a rebuild."""
     finished_at = None if rebuild.state == "running" else get_unix_time()
-    await archive.execute(
-        "UPDATE rebuilds SET state = ?, finished_at = ?, done = ?, total = ? WHERE id = ?",
-        (rebuild.state, finished_at, rebuild.done, rebuild.total, rebuild.id),
-    )
+    sql = "UPDATE rebuilds SET state = ?, finished_at = ?, done = ?, total = ? WHERE id = ?"
+    await archive.execute(sql, (rebuild.state, finished_at, rebuild.done, rebuild.total, rebuild.id))
 
 
 async def count_changed_posts(archive: Archive, chat_id: int | None, after: int, until: int) -> int:

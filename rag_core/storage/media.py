@@ -56,19 +56,15 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
                 if "read" in [row["state"] for row in await connection.execute_fetchall(sql, post.key)]:
                     await _remove_text(connection, post)
             continue
-        rows = await connection.execute_fetchall(
-            "SELECT file, state, locator FROM media WHERE chat_id = ? AND message_id = ?", post.key
-        )
-        for held, state, locator in rows:
-            same_source = held.partition(":")[0] == file.id.partition(":")[0]
-            # of one that waits in a folder that was moved, the new place counts
-            if held == file.id and (state == "read" or (state == "waiting" and locator == file.locator)):
-                break
-            if held != file.id and state == "read" and not same_source:
-                break  # the same file by another way, as far as can be known
-            if held != file.id and state == "read":
+        sql = "SELECT file, state, locator FROM media WHERE chat_id = ? AND message_id = ?"
+        for held, state, locator in await connection.execute_fetchall(sql, post.key):
+            if state == "read":
+                if held == file.id or held.partition(":")[0] != file.id.partition(":")[0]:
+                    break  # of another source: the same file by another way, as far as can be known
                 await _keep_version(connection, post.key)
                 await _remove_text(connection, post)
+            elif (held, state, locator) == (file.id, "waiting", file.locator):
+                break  # of one that waits in a folder that was moved, the new place counts
         else:
             described = file.kind, file.id, file.locator, post.media.file_name or "", file.size, file.seconds
             await connection.execute(
@@ -86,10 +82,8 @@ async def _remove_text(connection: aiosqlite.Connection, post: Post) -> None:
 
 async def _keep_version(connection: aiosqlite.Connection, key: PostKey) -> None:
     """Keep the text of a post with that of its file, which is about to go, as an earlier version."""
-    rows = await connection.execute_fetchall(
-        f"SELECT {POST_FIELDS}, t.stamp, t.update_id FROM posts AS t WHERE t.chat_id = ? AND t.message_id = ?", key
-    )
-    for row in rows:
+    sql = f"SELECT {POST_FIELDS}, t.stamp, t.update_id FROM posts AS t WHERE t.chat_id = ? AND t.message_id = ?"
+    for row in await connection.execute_fetchall(sql, key):
         version = encode_version(join_media_text(decode_post(row)), (row["stamp"], row["update_id"]))
         await connection.execute(SAVE_VERSION_SQL, version)
         await connection.execute("UPDATE posts SET version = version + 1 WHERE chat_id = ? AND message_id = ?", key)
@@ -139,10 +133,8 @@ async def save_media_text(archive: Archive, waiting: WaitingFile, digest: bytes,
         keys = [PostKey(*row) for row in rows]
         if texts:
             await assign_sequence_numbers(connection, keys, media_text=encode_json(list(texts)))
-        await connection.executemany(
-            "UPDATE media SET state = 'read', problem = '', digest = ? WHERE chat_id = ? AND message_id = ?",
-            [(digest, *key) for key in keys],
-        )
+        sql = "UPDATE media SET state = 'read', problem = '', digest = ? WHERE chat_id = ? AND message_id = ?"
+        await connection.executemany(sql, [(digest, *key) for key in keys])
     return len(keys)
 
 

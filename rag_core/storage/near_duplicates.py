@@ -109,16 +109,15 @@ async def save_copies(
     near-duplicate texts. Returns False and changes nothing if another writer moved the watermark meanwhile.
     """
     columns = ("chat_id", "message_id", "seq", "written", "today", "exact", *_BAND_COLUMNS)
+    insert = f"INSERT INTO copies ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     none = (None,) * len(_BAND_COLUMNS)
+    copies = [(*row.key, row.seq, row.written, row.today, row.exact, *(row.bands or none)) for row in rows]
     async with archive.writing() as connection:
         cursor = await connection.execute("UPDATE copying SET watermark = ? WHERE watermark = ?", (after, before))
         if not cursor.rowcount:
             return False
         await connection.executemany("DELETE FROM copies WHERE chat_id = ? AND message_id = ?", gone)
-        await connection.executemany(
-            f"INSERT INTO copies ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
-            [(*row.key, row.seq, row.written, row.today, row.exact, *(row.bands or none)) for row in rows],
-        )
+        await connection.executemany(insert, copies)
         await connection.executemany(  # no pair for a text whose last post this batch deleted
             "INSERT OR IGNORE INTO near_texts SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM copies WHERE exact = ?1) "
             "AND EXISTS (SELECT 1 FROM copies WHERE exact = ?2)",

@@ -66,9 +66,8 @@ async def save_trace(
     row = (trace_id, recipe, get_unix_time(), json.dumps(list(spans)), json.dumps(list(without)))
 
     def save(connection: sqlite3.Connection) -> None:
-        cursor = connection.execute(
-            "INSERT OR REPLACE INTO traces (trace_id, recipe, ended_at, spans, without) VALUES (?, ?, ?, ?, ?)", row
-        )
+        sql = "INSERT OR REPLACE INTO traces (trace_id, recipe, ended_at, spans, without) VALUES (?, ?, ?, ?, ?)"
+        cursor = connection.execute(sql, row)
         connection.execute("DELETE FROM traces WHERE id <= ?", ((cursor.lastrowid or 0) - _MAX_TRACES,))
 
     await archive.write(save)
@@ -243,10 +242,8 @@ async def finish_question(
     """
 
     def finish(connection: sqlite3.Connection) -> None:
-        connection.execute(
-            "UPDATE questions SET state = ?, answer = ?, finished_at = ?, answer_message_id = ? WHERE id = ?",
-            (state, answer, get_unix_time(), message_id, question_id),
-        )
+        sql = "UPDATE questions SET state = ?, answer = ?, finished_at = ?, answer_message_id = ? WHERE id = ?"
+        connection.execute(sql, (state, answer, get_unix_time(), message_id, question_id))
         # a delivered answer is not kept twice: texts of posts must not outlive their posts in `deliveries`
         connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
 
@@ -314,10 +311,8 @@ async def is_cited_by_unsent_answer(archive: Archive, keys: Collection[PostKey])
 
 async def save_noted_changes(archive: Archive, question_id: int, noted: Iterable[tuple[int, int, bool]]) -> None:
     """Save which changes of its posts (chat, message, whether it was deleted) an answer tells by now."""
-    await archive.execute(
-        "UPDATE questions SET answer = json_set(answer, '$.noted', json(?)) WHERE id = ? AND answer IS NOT NULL",
-        (json.dumps(sorted(noted)), question_id),
-    )
+    sql = "UPDATE questions SET answer = json_set(answer, '$.noted', json(?)) WHERE id = ? AND answer IS NOT NULL"
+    await archive.execute(sql, (json.dumps(sorted(noted)), question_id))
 
 
 async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRow]:
@@ -437,10 +432,8 @@ async def load_delivery(archive: Archive, question_id: int) -> tuple[list[Delive
 
 async def update_delivery_message(archive: Archive, question_id: int, message: DeliveryMessage) -> None:
     """Save the delivery state of a message."""
-    await archive.execute(
-        "UPDATE deliveries SET tried = ?, message_id = ?, sent = ? WHERE question_id = ? AND page = ?",
-        (message.tried, message.message_id, message.sent, question_id, message.page),
-    )
+    sql = "UPDATE deliveries SET tried = ?, message_id = ?, sent = ? WHERE question_id = ? AND page = ?"
+    await archive.execute(sql, (message.tried, message.message_id, message.sent, question_id, message.page))
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,20 +124,17 @@ _BATCH_CHARACTERS = 1 << 23
 async def save_updates(archive: Archive, bot_id: int, raws: Sequence[RawUpdate]) -> None:
     """Save a whole batch of raw updates in one transaction; updates that are saved already stay unchanged."""
     moment = get_unix_time()
-    rows = [(bot_id, raw.update_id, raw.kind, raw.text, moment) for raw in raws]
-    await archive.execute_many(
+    sql = (
         "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, received_at) "
-        "VALUES (?, ?, ?, ?, 'pending', ?)",
-        rows,
+        "VALUES (?, ?, ?, ?, 'pending', ?)"
     )
+    await archive.execute_many(sql, [(bot_id, *raw, moment) for raw in raws])
 
 
 async def quarantine_updates(archive: Archive, bot_id: int, errors: Mapping[int, str]) -> None:
     """Quarantine saved updates that are pending: state "poison", with their errors, given by update id."""
-    await archive.execute_many(
-        "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ? AND state = 'pending'",
-        [(error, bot_id, update_id) for update_id, error in errors.items()],
-    )
+    sql = "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ? AND state = 'pending'"
+    await archive.execute_many(sql, [(error, bot_id, update_id) for update_id, error in errors.items()])
 
 
 async def list_pending_posts(archive: Archive, limit: int = _BATCH_UPDATES) -> list[tuple[int, RawUpdate]]:
@@ -171,10 +168,8 @@ async def _fetch_pending_updates(archive: Archive, which: str, limit: int) -> li
 
 async def mark_updates_done(connection: aiosqlite.Connection, bot_id: int, update_ids: Sequence[int]) -> None:
     """Mark updates as done, in the transaction that saves their posts."""
-    await connection.executemany(
-        "UPDATE updates SET state = 'done', raw = NULL WHERE bot_id = ? AND update_id = ?",
-        [(bot_id, update_id) for update_id in update_ids],
-    )
+    sql = "UPDATE updates SET state = 'done', raw = NULL WHERE bot_id = ? AND update_id = ?"
+    await connection.executemany(sql, [(bot_id, update_id) for update_id in update_ids])
 
 
 async def is_update_claimed(archive: Archive, bot_id: int, update_id: int) -> bool:
@@ -186,13 +181,12 @@ async def is_update_claimed(archive: Archive, bot_id: int, update_id: int) -> bo
 async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
     """Claim an update: True exactly once, also if it was never saved; one that is no channel post counts as done."""
     kept = f"{IS_POST_SQL} OR state = 'poison'"
-    claimed = await archive.execute(
+    sql = (
         "INSERT INTO updates (bot_id, update_id, kind, state, received_at, claimed_at) "
         "VALUES (?1, ?2, '', 'done', ?3, ?3) ON CONFLICT (bot_id, update_id) DO UPDATE SET claimed_at = ?3, "
-        f"raw = iif({kept}, raw, NULL), state = iif({kept}, state, 'done') WHERE claimed_at IS NULL",
-        (bot_id, update_id, get_unix_time()),
+        f"raw = iif({kept}, raw, NULL), state = iif({kept}, state, 'done') WHERE claimed_at IS NULL"
     )
-    return claimed == 1
+    return await archive.execute(sql, (bot_id, update_id, get_unix_time())) == 1
 
 
 async def count_updates_by_state(archive: Archive) -> dict[str, int]:
@@ -212,9 +206,8 @@ async def count_unhandled_updates(archive: Archive) -> int:
 
 async def list_poison_updates(archive: Archive, most: int) -> list[tuple[int, str]]:
     """List the last `most` quarantined updates, the latest first: number and error."""
-    rows = await archive.rows(
+    sql = (
         "SELECT update_id, coalesce(error, '') FROM updates WHERE state = 'poison' "
-        "ORDER BY received_at DESC, update_id DESC LIMIT ?",
-        (most,),
+        "ORDER BY received_at DESC, update_id DESC LIMIT ?"
     )
-    return [(update_id, error) for update_id, error in rows]
+    return [(update_id, error) for update_id, error in await archive.rows(sql, (most,))]

@@ -236,13 +236,10 @@ async def save_memberships(
 ) -> None:
     """Save that a user was in these channels at a moment, and was not in others."""
     async with archive.writing() as connection:
-        await connection.executemany(
-            "INSERT OR REPLACE INTO memberships (user_id, chat_id, seen_at) VALUES (?, ?, ?)",
-            [(user_id, chat, to_unix_seconds(moment)) for chat in entered],
-        )
-        await connection.executemany(
-            "DELETE FROM memberships WHERE user_id = ? AND chat_id = ?", [(user_id, chat) for chat in left]
-        )
+        sql = "INSERT OR REPLACE INTO memberships (user_id, chat_id, seen_at) VALUES (?, ?, ?)"
+        await connection.executemany(sql, [(user_id, chat, to_unix_seconds(moment)) for chat in entered])
+        sql = "DELETE FROM memberships WHERE user_id = ? AND chat_id = ?"
+        await connection.executemany(sql, [(user_id, chat) for chat in left])
 
 
 _SAME_CONVERSATION = "chat_id = ? AND user_id = ? AND thread = ?"
@@ -276,10 +273,8 @@ async def remember_turn(
 
     def remember(connection: sqlite3.Connection) -> None:
         connection.execute(_EXPIRE_TURNS_SQL, (to_unix_seconds(expired),))
-        connection.execute(
-            "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
-            (*talk, turn.question, names, to_unix_seconds(at)),
-        )
+        sql = "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)"
+        connection.execute(sql, (*talk, turn.question, names, to_unix_seconds(at)))
         connection.execute(
             f"DELETE FROM talks WHERE {_SAME_CONVERSATION} AND id NOT IN "
             f"(SELECT id FROM talks WHERE {_SAME_CONVERSATION} ORDER BY id DESC LIMIT ?)",
@@ -431,12 +426,12 @@ class AccessToken:
 async def create_token(archive: Archive, name: str, *, user_id: int, made_by: int) -> str | None:
     """Create a token for a user and return it, the only time that it is known; None where there are too many."""
     secret = f"cg_{token_urlsafe(32)}"
-    made = await archive.execute(
+    sql = (
         "INSERT INTO access_tokens (hash, name, user_id, made_by, made_at) "
-        "SELECT ?, ?, ?, ?, ? WHERE (SELECT count(*) FROM access_tokens) < ?",
-        (_hash_token(secret), name, user_id, made_by, get_unix_time(), MAX_TOKENS),
+        "SELECT ?, ?, ?, ?, ? WHERE (SELECT count(*) FROM access_tokens) < ?"
     )
-    return secret if made else None
+    values = (_hash_token(secret), name, user_id, made_by, get_unix_time(), MAX_TOKENS)
+    return secret if await archive.execute(sql, values) else None
 
 
 async def find_token(archive: Archive, secret: str) -> AccessToken | None:
@@ -480,7 +475,8 @@ async def forget_old_data(archive: Archive, now: datetime, kept: timedelta, reme
     ages = (kept, remembered, _DONE_UPDATES_KEPT, _HITS_KEPT, _BLOCKED_WATCHES_KEPT)
     before, talked, done, found, blocked = (to_unix_seconds(now - age) for age in ages)
     poison = f"state = 'poison' AND NOT {IS_POST_SQL}"  # they may hold texts of users
-    voter = "user_id = NULL, question_id = NULL"  # the vote itself stays counted
+    # the vote itself stays counted
+    votes = "UPDATE votes SET user_id = NULL, question_id = NULL WHERE user_id IS NOT NULL AND voted_at < ?"
     hits = "DELETE FROM watch_hits WHERE found_at < ? OR watch_id IN (SELECT id FROM watches WHERE blocked_at < ?)"
     await archive.execute("DELETE FROM memberships WHERE seen_at < ?", (before,))
     await archive.execute(hits, (found, blocked))
@@ -489,9 +485,7 @@ async def forget_old_data(archive: Archive, now: datetime, kept: timedelta, reme
     return {
         "updates": updates,
         "questions": await forget_question_texts(archive, now - kept),
-        "votes": await archive.execute(
-            f"UPDATE votes SET {voter} WHERE user_id IS NOT NULL AND voted_at < ?", (before,)
-        ),
+        "votes": await archive.execute(votes, (before,)),
         "links": await archive.execute("DELETE FROM linked_questions WHERE made_at < ?", (before,)),
         "remembered questions": await archive.execute(_EXPIRE_TURNS_SQL, (talked,)),
         "watches": await archive.execute("DELETE FROM watches WHERE blocked_at < ?", (blocked,)),

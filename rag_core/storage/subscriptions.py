@@ -168,10 +168,8 @@ async def list_pending_watches(archive: Archive) -> list[Watch]:
 async def mark_hits(archive: Archive, hits: Iterable[WatchHit], state: HitState) -> None:
     """Mark what became of hits."""
     now = get_unix_time()
-    await archive.execute_many(
-        "UPDATE watch_hits SET state = ?, done_at = ? WHERE watch_id = ? AND chat_id = ? AND message_id = ?",
-        [(state, now, hit.watch_id, *hit.key) for hit in hits],
-    )
+    sql = "UPDATE watch_hits SET state = ?, done_at = ? WHERE watch_id = ? AND chat_id = ? AND message_id = ?"
+    await archive.execute_many(sql, [(state, now, hit.watch_id, *hit.key) for hit in hits])
 
 
 async def count_told(archive: Archive, chat_id: int, since: int) -> int:

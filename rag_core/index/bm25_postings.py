@@ -169,16 +169,12 @@ class TermStatistics:
         norm = BM25_K1 * (1 - BM25_B + BM25_B * len(passage) / (self.average_length or 1))
 
         def score_term(term: str) -> float:
-            weighted = {term: 1.0, **variants.get(term, {})}
-            return max(
-                (
-                    weight * self.weight(max(one, term, key=self.frequency))
-                    * times[one] * (BM25_K1 + 1) / (times[one] + norm)
-                    for one, weight in weighted.items()
-                    if one in times
-                ),
-                default=0.0,
-            )  # fmt: skip
+            scores = [0.0]
+            for one, weight in {term: 1.0, **variants.get(term, {})}.items():
+                if held := times[one]:
+                    idf = self.weight(max(one, term, key=self.frequency))
+                    scores.append(weight * idf * held * (BM25_K1 + 1) / (held + norm))
+            return max(scores)
 
         return sum(map(score_term, query))
 
@@ -213,7 +209,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         # A document is visible to readers whose snapshot size is below this number.
         self.until = np.zeros(0, np.int32)
         self.corpus_size = 0  # with deleted documents until `compact`
-        self.replace([], corpus)
+        self.replace(_NO_DOC_IDS, corpus)
 
     @property
     def alive(self) -> BoolArray:
@@ -223,10 +219,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return alive
 
     def replace(
-        self,
-        gone: Sequence[int] | NDArray[np.int64],
-        corpus: Sequence[Sequence[str]],
-        headers: Sequence[Collection[str]] = (),
+        self, gone: DocIdArray, corpus: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()
     ) -> None:
         """Replace documents by others atomically; `headers`: those of their terms that only a header has."""
         first, size = self.corpus_size, self.corpus_size + len(corpus)
@@ -291,10 +284,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return self._postings(word, snapshot)[2] if known is None else known
 
     def _postings(self, word: str, snapshot: IndexSnapshot) -> tuple[DocIdArray, NDArray[np.uint16], int]:
-        """Postings of a term: documents, ascending, term frequencies, and the document frequency in the snapshot.
-
-        Documents outside the snapshot are removed only if that saves more work than it takes.
-        """
+        """Postings of a term: documents, ascending, term frequencies, and the document frequency in the snapshot."""
         docs, tfs = self._find(word, snapshot.size)
         known, total = snapshot.frequencies.get(word), len(docs)
         if snapshot.seen is None or known == total:

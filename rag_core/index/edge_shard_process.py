@@ -109,12 +109,10 @@ class VectorShard:
         candidates = self._sketch.find_candidates(vector, ask["only"], ask["n"])
         if not candidates:
             return {"hits": []}, b""
+        nearest = edge.Query.Nearest(vector.tolist(), using="dense")
+        among = edge.Filter(must=[edge.HasIdCondition({*candidates})])
         request = edge.QueryRequest(
-            limit=ask["n"],
-            query=edge.Query.Nearest(vector.tolist(), using="dense"),
-            filter=edge.Filter(must=[edge.HasIdCondition({*candidates})]),
-            with_payload=_REF_PAYLOAD,
-            params=_EXACT_SEARCH,
+            limit=ask["n"], query=nearest, filter=among, with_payload=_REF_PAYLOAD, params=_EXACT_SEARCH
         )
         return {"hits": [(point.payload, point.score) for point in self._shard.query(request)]}, b""
 
@@ -153,10 +151,7 @@ class VectorShard:
 
 
 def main(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Serve requests until the input ends. The first request is "open".
-
-    A later panic ends the program: the state in memory is unknown then, and a new process starts from the disk.
-    """
+    """Serve requests until the input ends. The first request is "open"."""
     shard: VectorShard | None = None
     while received := read_message(requests):
         ask, raw = received
@@ -168,6 +163,7 @@ def main(requests: BinaryIO, replies: BinaryIO) -> None:
                     raise ValueError(f"{type(panic).__name__} {panic}") from panic
                 reply, out = _EMPTY_REPLY
             else:
+                # a panic ends the program: its state is unknown then, and a new process starts from the disk
                 reply, out = getattr(shard, ask["do"])(ask, raw)
         except Exception as exc:  # the engine raises nothing narrower; the parent makes the message
             reply, out = {"error": " ".join(f"{type(exc).__name__}: {exc}".split())[:300]}, b""

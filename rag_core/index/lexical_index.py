@@ -349,10 +349,7 @@ class LexicalIndex:
         return now.postings.holds(term, now.places.allowed(only))
 
     def save(self, folder: Path, archive: str = "") -> None:
-        """Save atomically: after a crash either the old or the new files are complete.
-
-        `archive` is the identity of the archive from which the index was made. Raises IndexUnavailable.
-        """
+        """Save atomically, under the identity of the archive that it was made from. Raises IndexUnavailable."""
         self.compact()
         postings, places = self._now.postings, self._now.places
         columns = {name: column[: postings.corpus_size] for name, column in places.columns.items()}

@@ -156,13 +156,10 @@ MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 10 ms of the emb
 
 
 class StoreFilter(TypedDict):
-    """Filter in plain values, as the stores use it in their queries; dates in whole Unix seconds.
-
-    `posts`: for a filter by single posts, pairs of a channel (one of `channels`) and its message ids.
-    """
+    """Filter in plain values, as the stores use it in their queries; dates in whole Unix seconds."""
 
     channels: list[int]
-    posts: list[tuple[int, list[int]]] | None
+    posts: list[tuple[int, list[int]]] | None  # if by single posts: one of `channels`, and its message ids
     since: int | None
     until: int | None
     lang: str | None
@@ -255,10 +252,7 @@ class VectorStore:
 
     @property
     def about(self) -> StoreInfo:
-        """Identity of the store, and the model it was made for; the archive records its content under the identity.
-
-        Raises QdrantGone if the store is on a server that has not answered yet.
-        """
+        """Identity of the store, and its model. Raises QdrantGone if it is on a server that has not answered yet."""
         if isinstance(self._opened, RagError):
             raise self._opened
         return self._opened.about

@@ -157,9 +157,7 @@ class StoreFolder:
                 raise StoreDamaged("it is of another version")
             about = StoreInfo(str(sealed["identity"]), str(sealed["model"]), int(sealed["dimension"]))
             if (about.model, about.dimension) != (model, dimension):
-                raise VectorsUnavailable(
-                    _OTHER_MODEL.format(folder=self.folder, made=about, model=model, size=dimension)
-                )
+                raise VectorsUnavailable(_OTHER_MODEL, folder=self.folder, made=about, model=model, size=dimension)
             before, shard = dict(sealed["files"]), self.shard(about)
             now = _list_shard_files(shard, checksums=sealed["closed"])
             if sealed["closed"]:
@@ -392,11 +390,9 @@ async def open_vector_store(
 ) -> VectorStore:
     """Open or create the vector store for this embedding model: in `folder`, or as a collection on a Qdrant server.
 
-    `archive` (`Archive.origin`): collections of other archives are left alone.
-
-    Raises VectorsUnavailable if another process holds the folder, or the store was built with another model, dimension
-    or number of shards. A damaged folder is no error: it is replaced by a new store. An unreachable server is no error
-    either, but tried again until it answers; until then every use raises QdrantGone.
+    `archive` (`Archive.origin`): collections of other archives are left alone. A damaged folder is replaced by a new
+    store. A server is tried until it answers; until then every use raises QdrantGone. Raises VectorsUnavailable if
+    another process holds the folder, or the store was built with another model, dimension or number of shards.
     """
     if qdrant is None or not qdrant.url:
         return await VectorStore.open(lambda: EdgeVectorStore(folder, model, dimension))

@@ -155,16 +155,14 @@ _OTHER_SHARD_COUNT = (
 )
 _OVERSAMPLING = 3.0  # times as many quantized hits as wanted are compared by whole vectors
 _BUILD_NEIGHBOURS, _SEARCH_NEIGHBOURS = 128, 256  # looked at in the HNSW graph while it is built, and by a search
-_QUANTIZATION_QUANTILE = 0.99  # of a vector's numbers: outliers beyond it are cut, as in Qdrant's documentation
+_QUANTILE = 0.99  # of a vector's numbers: outliers beyond it are cut, as in Qdrant's documentation
 
 
 # By the names of QDRANT__QUANTIZATION.
 _QUANTIZATIONS: dict[str, models.ScalarQuantization | models.BinaryQuantization | None] = {
     "none": None,
     "int8": models.ScalarQuantization(
-        scalar=models.ScalarQuantizationConfig(
-            type=models.ScalarType.INT8, quantile=_QUANTIZATION_QUANTILE, always_ram=True
-        )
+        scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=_QUANTILE, always_ram=True)
     ),
     "binary": models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True)),
 }
@@ -189,9 +187,7 @@ def _apply_settings(calls: QdrantConnection, name: str, info: models.CollectionI
     config, params = info.config, info.config.params
     there = params.shard_number
     if settings.shards and there and there != settings.shards:
-        raise VectorsUnavailable(
-            _OTHER_SHARD_COUNT.format(name=name, where=calls.where, there=there, wanted=settings.shards)
-        )
+        raise VectorsUnavailable(_OTHER_SHARD_COUNT, name=name, where=calls.where, there=there, wanted=settings.shards)
     dense = params.vectors.get("dense") if isinstance(params.vectors, dict) else None
     graph = config.hnsw_config.m, config.hnsw_config.ef_construct if settings.links else _BUILD_NEIGHBOURS
     copies = params.replication_factor or 1, params.write_consistency_factor or 1
@@ -253,12 +249,8 @@ def _find_or_create(
     """
     made: dict[str, Any] = {}
     ours = {"model": model, "archive": archive}
-    dense = models.VectorParams(
-        size=dimension,
-        distance=models.Distance.COSINE,
-        datatype=models.Datatype.FLOAT16,
-        on_disk=settings.on_disk or None,
-    )
+    halves, on_disk = models.Datatype.FLOAT16, settings.on_disk or None
+    dense = models.VectorParams(size=dimension, distance=models.Distance.COSINE, datatype=halves, on_disk=on_disk)
 
     def create(name: str, client: QdrantClient) -> None:
         try:
@@ -363,16 +355,9 @@ class QdrantVectorStore:
             common.append(models.FieldCondition(key="date", range=dates))
         if only["lang"] is not None:
             common.append(models.FieldCondition(key="lang", match=models.MatchValue(value=only["lang"])))
+        make_request = partial(models.QueryRequest, query=vector.tolist(), using="dense", params=self._params, limit=n)
         requests = [
-            models.QueryRequest(
-                query=vector.tolist(),
-                using="dense",
-                filter=models.Filter(must=[*of, *common]),
-                params=self._params,
-                limit=n,
-                with_payload=list(REF_FIELDS),
-            )
-            for of in each
+            make_request(filter=models.Filter(must=[*of, *common]), with_payload=list(REF_FIELDS)) for of in each
         ]
         found = self._calls(lambda client: client.query_batch_points(self._name, requests), read=True)
         points = sorted((point for reply in found for point in reply.points), key=lambda point: -point.score)

@@ -222,12 +222,10 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None
         (moment,),
     )
     await connection.execute("UPDATE heartbeat SET at = ?", (moment,))
-    await connection.execute(
-        "UPDATE questions SET state = 'failed', finished_at = ? WHERE state IN ('queued', 'running')", (moment,)
-    )
-    await connection.execute(
-        "UPDATE rebuilds SET state = 'cancelled', finished_at = ? WHERE state = 'running'", (moment,)
-    )
+    sql = "UPDATE questions SET state = 'failed', finished_at = ? WHERE state IN ('queued', 'running')"
+    await connection.execute(sql, (moment,))
+    sql = "UPDATE rebuilds SET state = 'cancelled', finished_at = ? WHERE state = 'running'"
+    await connection.execute(sql, (moment,))
     # The vector index belongs to another state of the archive; which model made it is kept.
     await connection.execute("UPDATE dense SET identity = '', watermark = 0")
     await connection.execute("DELETE FROM next_vectors")

@@ -21,9 +21,9 @@ from rag_core.storage.post_rows import (
     PostTally,
     decode_row,
     encode_keys,
-    from_unix_seconds,
+    from_unix_time,
     get_unix_time,
-    to_unix_seconds,
+    to_unix_time,
 )
 from rag_core.storage.posts import mark_posts_deleted, restore_posts, save_arrivals_in_transaction
 from rag_core.types import Post, PostKey
@@ -48,12 +48,12 @@ class Gap:
 async def get_last_heartbeat(archive: Archive) -> datetime | None:
     """Time at which the bot was last known to be connected to Telegram."""
     moment = await archive.value("SELECT at FROM heartbeat")
-    return None if moment is None else from_unix_seconds(moment)
+    return None if moment is None else from_unix_time(moment)
 
 
 async def record_heartbeat(archive: Archive, moment: datetime) -> None:
     """Record that the bot is connected to Telegram."""
-    await archive.execute("INSERT OR REPLACE INTO heartbeat (id, at) VALUES (0, ?)", (to_unix_seconds(moment),))
+    await archive.execute("INSERT OR REPLACE INTO heartbeat (id, at) VALUES (0, ?)", (to_unix_time(moment),))
 
 
 async def note_outage_gaps(archive: Archive, since: datetime, until: datetime) -> int:
@@ -61,7 +61,7 @@ async def note_outage_gaps(archive: Archive, since: datetime, until: datetime) -
     return await archive.execute(
         "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, max(?1, joined_at) AS since, ?2, ?2 "
         f"FROM channels WHERE {_BOT_IS_MEMBER} AND since < ?2",
-        (to_unix_seconds(since), to_unix_seconds(until)),
+        (to_unix_time(since), to_unix_time(until)),
     )
 
 
@@ -77,13 +77,12 @@ async def note_gap_before_joining(archive: Archive, chat_id: int) -> bool:
         "AND (source = 'import' OR date < joined_at - ?2)"
     )
     noted = "SELECT 1 FROM gaps WHERE chat_id = ?1 AND until >= joined_at - ?2"
-    added = await archive.execute(
+    sql = (
         f"INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, ({newest}) AS last, joined_at, ?3 "
         f"FROM channels WHERE chat_id = ?1 AND {_BOT_IS_MEMBER} AND NOT EXISTS ({noted}) "
-        "AND (last IS NULL OR joined_at - last > ?4)",
-        (chat_id, _HOUR_S, get_unix_time(), UPDATE_RETENTION.total_seconds()),
+        "AND (last IS NULL OR joined_at - last > ?4)"
     )
-    return added > 0
+    return await archive.execute(sql, (chat_id, _HOUR_S, get_unix_time(), UPDATE_RETENTION.total_seconds())) > 0
 
 
 async def list_channels_without_gaps(archive: Archive) -> list[int]:
@@ -128,7 +127,7 @@ async def close_covered_gaps(
     """
     if first is None or last is None:
         return 0
-    start, end, changed = 0 if whole else to_unix_seconds(first), to_unix_seconds(last), 0
+    start, end, changed = 0 if whole else to_unix_time(first), to_unix_time(last), 0
     open_gaps = "SELECT id, coalesce(since, 0), until, told_at FROM gaps WHERE chat_id = ? AND closed_at IS NULL"
     sql = "INSERT INTO gaps (chat_id, since, until, noted_at, told_at) VALUES (?, ?, ?, ?, ?)"
     async with archive.writing() as connection:
@@ -209,12 +208,11 @@ async def list_backfills(archive: Archive) -> dict[int, Backfill]:
 
 async def begin_backfill(archive: Archive, chat_id: int, since: datetime | None = None) -> bool:
     """Begin the backfill of an approved channel anew. False if it is not approved."""
-    begun = await archive.execute(
+    sql = (
         "INSERT OR REPLACE INTO history (chat_id, state, began_at, since) "
-        f"SELECT ?1, 'running', ?2, ?3 WHERE EXISTS ({_APPROVED})",
-        (chat_id, get_unix_time(), to_unix_seconds(since) if since else None),
+        f"SELECT ?1, 'running', ?2, ?3 WHERE EXISTS ({_APPROVED})"
     )
-    return bool(begun)
+    return await archive.execute(sql, (chat_id, get_unix_time(), to_unix_time(since) if since else None)) > 0
 
 
 async def set_backfill_state(
@@ -249,7 +247,7 @@ async def save_seen_posts(
     async with archive.writing() as connection:
         if not await connection.execute_fetchall(_APPROVED, (chat_id,)):
             return PostTally()
-        return await _save_seen(connection, chat_id, posts, others, to_unix_seconds(now))
+        return await _save_seen(connection, chat_id, posts, others, to_unix_time(now))
 
 
 async def _save_seen(
@@ -267,12 +265,12 @@ async def _save_seen(
 
 async def list_due_ids(archive: Archive, chat_id: int, now: datetime) -> list[int]:
     """List the ids of living posts to look at in one sweep: recent ones, those missing last time, the rest in turn."""
-    hour_ago = to_unix_seconds(now - LOOK_INTERVAL)
+    hour_ago = to_unix_time(now - LOOK_INTERVAL)
     recent = await archive.column(
         "SELECT p.message_id FROM posts AS p LEFT JOIN post_looks AS l USING (chat_id, message_id) "
         "WHERE p.chat_id = ?1 AND p.deleted_at IS NULL AND coalesce(l.looked_at, 0) <= ?2 "
         "AND (p.date >= ?3 OR l.missing_since IS NOT NULL)",
-        (chat_id, hour_ago, to_unix_seconds(now - _RECENT)),
+        (chat_id, hour_ago, to_unix_time(now - _RECENT)),
     )
     ids = set(recent)
     total = await archive.value("SELECT count(*) FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,))
@@ -291,13 +289,12 @@ async def list_due_ids(archive: Archive, chat_id: int, now: datetime) -> list[in
 
 async def find_stale_keys(archive: Archive, keys: Iterable[PostKey], now: datetime) -> list[PostKey]:
     """Find the living posts among the keys that were not looked at for an hour."""
-    looks = JOIN_BY_KEY.format(table="posts")
-    rows = await archive.rows(
-        f"SELECT t.chat_id, t.message_id {looks} LEFT JOIN post_looks AS l USING (chat_id, message_id) "
-        "WHERE t.deleted_at IS NULL AND coalesce(l.looked_at, 0) <= ?",
-        (encode_keys(keys), to_unix_seconds(now - LOOK_INTERVAL)),
+    sql = (
+        f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='posts')} LEFT JOIN post_looks AS l "
+        "USING (chat_id, message_id) WHERE t.deleted_at IS NULL AND coalesce(l.looked_at, 0) <= ?"
     )
-    return [PostKey(*row) for row in rows]
+    hour_ago = to_unix_time(now - LOOK_INTERVAL)
+    return [PostKey(*row) for row in await archive.rows(sql, (encode_keys(keys), hour_ago))]
 
 
 async def take_out_missing(
@@ -308,9 +305,8 @@ async def take_out_missing(
     Where more than the `share` of a channel would go within a day, only those go that were missing an hour before as
     well, and where no post was `seen` none. Returns how many went, how many wait, and how many of these anew.
     """
-    found = JOIN_BY_KEY.format(table="posts")
     rows = await archive.rows(
-        f"SELECT t.chat_id, t.message_id, l.missing_since {found} "
+        f"SELECT t.chat_id, t.message_id, l.missing_since {JOIN_BY_KEY.format(table='posts')} "
         "LEFT JOIN post_looks AS l USING (chat_id, message_id) WHERE t.deleted_at IS NULL AND NOT coalesce(l.kept, 0)",
         (encode_keys(PostKey(chat_id, one) for one in ids),),
     )
@@ -319,9 +315,9 @@ async def take_out_missing(
     ((total, gone),) = await archive.rows(
         "SELECT count(*), coalesce(sum(deleted_at IS NOT NULL), 0) FROM posts WHERE chat_id = ?1 "
         "AND (deleted_at IS NULL OR (deleted_how = ?2 AND deleted_at > ?3))",
-        (chat_id, DELETED_HOW, to_unix_seconds(now - timedelta(days=1))),
+        (chat_id, DELETED_HOW, to_unix_time(now - timedelta(days=1))),
     )
-    before, moment = to_unix_seconds(now - LOOK_INTERVAL), to_unix_seconds(now)
+    before, moment = to_unix_time(now - LOOK_INTERVAL), to_unix_time(now)
     few = len(rows) <= int(total * share) - gone
     missing = {PostKey(row[0], row[1]): row[2] for row in rows}
     rest = {key: since for key, since in missing.items() if not (few or (since is not None and since <= before))}
@@ -337,11 +333,11 @@ async def take_out_missing(
 async def undo_deletions(archive: Archive, chat_id: int, now: datetime) -> int:
     """Restore the posts of a channel that looks took out within a week; later looks leave them. Returns how many."""
     sql = "SELECT chat_id, message_id FROM posts WHERE chat_id = ? AND deleted_how = ? AND deleted_at > ?"
-    rows = await archive.rows(sql, (chat_id, DELETED_HOW, to_unix_seconds(now - UNDO_PERIOD)))
+    rows = await archive.rows(sql, (chat_id, DELETED_HOW, to_unix_time(now - UNDO_PERIOD)))
     await archive.execute_many(
         "INSERT INTO post_looks (chat_id, message_id, looked_at, kept) VALUES (?, ?, ?, 1) "
         "ON CONFLICT DO UPDATE SET missing_since = NULL, kept = 1",
-        [(*row, to_unix_seconds(now)) for row in rows],
+        [(*row, to_unix_time(now)) for row in rows],
     )
     return await restore_posts(archive, [PostKey(*row) for row in rows])
 
@@ -354,7 +350,7 @@ async def find_gaps_to_fill(archive: Archive) -> dict[int, datetime | None]:
         "AND c.kind = 'channel' AND c.joined_at IS NOT NULL AND c.left_at IS NULL AND (h.chat_id IS NULL "
         "OR (g.since IS NOT NULL AND h.state NOT IN ('running', 'paused') AND g.until > h.began_at)) GROUP BY g.chat_id"
     )
-    return {row[0]: from_unix_seconds(row[1]) if row[1] else None for row in rows}
+    return {row[0]: from_unix_time(row[1]) if row[1] else None for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,11 +363,11 @@ class HistoryCounts:
 
 async def count_history(archive: Archive, now: datetime) -> dict[int, HistoryCounts]:
     """Count what looks found, by chat id; channels without anything are left out."""
-    rows = await archive.rows(
+    sql = (
         "SELECT p.chat_id, sum(p.deleted_at IS NULL), sum(p.deleted_at IS NOT NULL) FROM posts AS p "
         "LEFT JOIN post_looks AS l USING (chat_id, message_id) "
         "WHERE (p.deleted_at IS NULL AND l.missing_since IS NOT NULL) OR (p.deleted_how = ? AND p.deleted_at > ?) "
-        "GROUP BY p.chat_id",
-        (DELETED_HOW, to_unix_seconds(now - UNDO_PERIOD)),
+        "GROUP BY p.chat_id"
     )
-    return {row[0]: HistoryCounts(row[1], row[2]) for row in rows}
+    rows = await archive.rows(sql, (DELETED_HOW, to_unix_time(now - UNDO_PERIOD)))
+    return {chat_id: HistoryCounts(missing, deleted) for chat_id, missing, deleted in rows}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import aiosqlite
 
 from rag_core.storage.db import Archive, assign_sequence_numbers
-from rag_core.storage.post_rows import from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import from_unix_time, get_unix_time, to_unix_time
 from rag_core.storage.posts import TRANSACTION_ROWS, mark_posts_changed, mark_posts_deleted
 from rag_core.storage.visible_posts import read_channels
 from rag_core.types import Channel, PostKey, Visibility
@@ -51,7 +51,7 @@ async def fetch_channel_status(archive: Archive, chat_id: int, watermark: int, s
         queued = "SELECT message_id FROM to_embed WHERE chat_id = ?2 AND ?3 IS NOT NULL"
         changed = f"SELECT count(*) FROM ({_CHANGED_POSTS_SQL} UNION {queued})"
         dense = await archive.value(changed, (mark or 0, chat_id, mark))
-    return ChannelStatus(count, guarded, None if last is None else from_unix_seconds(last), lexical, dense, bool(left))
+    return ChannelStatus(count, guarded, None if last is None else from_unix_time(last), lexical, dense, bool(left))
 
 
 async def save_channel(archive: Archive, channel: Channel) -> None:
@@ -63,10 +63,8 @@ async def save_channel(archive: Archive, channel: Channel) -> None:
 async def save_channel_in_transaction(
     connection: aiosqlite.Connection, channel: Channel, moment: datetime | None = None
 ) -> None:
-    """Save a channel as a message of this moment names it, inside the caller's transaction; an older one is ignored.
-
-    A moment in the future is the number of an update, which was stored before.
-    """
+    """Save a channel as a message of this moment names it, inside the caller's transaction; an older one is ignored."""
+    # A moment in the future is the number of an update, which was stored before.
     row = (channel.chat_id, channel.title, channel.username, channel.kind, channel.visibility.value, channel.state)
     await connection.execute(
         "INSERT INTO channels (chat_id, title, username, kind, visibility, state, added_at, named_by) "
@@ -74,7 +72,7 @@ async def save_channel_in_transaction(
         "retitled = retitled + (title IS NOT excluded.title), title = excluded.title, "
         "username = excluded.username, kind = excluded.kind, named_by = coalesce(?8, named_by) "
         "WHERE ?8 IS NULL OR ?8 >= named_by OR named_by > ?7 + 86400",
-        (*row, get_unix_time(), to_unix_seconds(moment) if moment else None),
+        (*row, get_unix_time(), to_unix_time(moment) if moment else None),
     )
     if channel.username:  # Telegram gives a name to one channel: who had it before has lost it
         await connection.execute(
@@ -164,7 +162,7 @@ def find_channel(said: str, known: Mapping[int, Channel]) -> Channel | None:
 async def get_first_channel_date(archive: Archive) -> datetime | None:
     """Time when the first channel was added; None if there is none."""
     first = await archive.value("SELECT min(added_at) FROM channels")
-    return None if first is None else from_unix_seconds(first)
+    return None if first is None else from_unix_time(first)
 
 
 # States of unapproved channels; their posts are in no index (`VISIBLE_POSTS` in post_rows.py).
@@ -175,7 +173,7 @@ _IS_UNAPPROVED_SQL = "state IN ('pending', 'removed')"
 async def list_unapproved_channels(archive: Archive, since: datetime) -> list[int]:
     """List channels that wait for approval, or were removed, since before this moment."""
     sql = f"SELECT chat_id FROM channels WHERE {_IS_UNAPPROVED_SQL} AND added_at < ?"
-    return await archive.column(sql, (to_unix_seconds(since),))
+    return await archive.column(sql, (to_unix_time(since),))
 
 
 async def measure_unapproved_channels(
@@ -234,12 +232,11 @@ async def save_topic_titles(connection: aiosqlite.Connection, chat_id: int, titl
 
 async def load_topics_of_messages(archive: Archive, chat_id: int) -> dict[int, int]:
     """Load the topic of each message of a forum that has one: message id -> topic, the openings included."""
-    rows = await archive.rows(
+    sql = (
         "SELECT topic, topic FROM topics WHERE chat_id = ?1 UNION "
-        "SELECT message_id, topic FROM posts WHERE chat_id = ?1 AND topic IS NOT NULL",
-        (chat_id,),
+        "SELECT message_id, topic FROM posts WHERE chat_id = ?1 AND topic IS NOT NULL"
     )
-    return {row[0]: row[1] for row in rows}
+    return {row[0]: row[1] for row in await archive.rows(sql, (chat_id,))}
 
 
 _REMOVING = "removing "  # of the choice that holds the last change before a removal until all posts are marked
@@ -309,12 +306,11 @@ class Synonym(NamedTuple):
 
 async def add_synonym(archive: Archive, synonym: Synonym, by: int) -> bool:
     """Add a synonym; False if it is there, or if the channel has MAX_SYNONYMS. Drop the engine's caches afterwards."""
-    added = await archive.execute(
+    sql = (
         "INSERT OR IGNORE INTO channel_synonyms (chat_id, word, meaning, added_by, added_at) SELECT ?, ?, ?, ?, ? "
-        "WHERE (SELECT count(*) FROM channel_synonyms WHERE chat_id = ?) < ?",
-        (*synonym, by, get_unix_time(), synonym.chat_id, MAX_SYNONYMS),
+        "WHERE (SELECT count(*) FROM channel_synonyms WHERE chat_id = ?) < ?"
     )
-    return added > 0
+    return await archive.execute(sql, (*synonym, by, get_unix_time(), synonym.chat_id, MAX_SYNONYMS)) > 0
 
 
 async def remove_synonym(archive: Archive, synonym: Synonym) -> bool:

@@ -116,11 +116,8 @@ class Archive:
                 raise make_archive_error(file)
 
     async def close(self) -> None:
-        """Close both connections, after the running transaction.
-
-        One after the other: the last one writes the log into the file, and of two at once neither is the last.
-        """
-        async with self._turn:
+        """Close both connections, after the running transaction."""
+        async with self._turn:  # one after the other: the last writes the log, and of two at once neither is the last
             await self._reader.close()
             await self._writer.close()
 

@@ -50,13 +50,13 @@ _QUEUE_KEYS_SQL = (
 async def queue_changed_posts(archive: Archive, identity: str, model: str) -> int:
     """Queue the changes since the last call; returns how many. A store with another identity starts from 0."""
     queued = 0
-    batch = "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)"
+    sql = "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)"
     while True:
         async with archive.writing() as connection:
             if not await connection.execute_fetchall("SELECT 1 FROM dense WHERE identity = ?", (identity,)):
                 await _install_vectors(connection, VectorState(model, identity, 0))
             ((mark,),) = await connection.execute_fetchall("SELECT watermark FROM dense")
-            ((until, number),) = await connection.execute_fetchall(batch, (mark, _QUEUE_BATCH_CHANGES))
+            ((until, number),) = await connection.execute_fetchall(sql, (mark, _QUEUE_BATCH_CHANGES))
             if not number:
                 return queued
             await connection.execute(_QUEUE_CHANGED_SQL, {"first": _DELETION_STAMP, "mark": mark, "until": until})

@@ -23,7 +23,7 @@ from rag_core.storage.post_rows import (
     encode_version,
     get_unix_time,
     join_media_text,
-    to_unix_seconds,
+    to_unix_time,
 )
 from rag_core.types import MediaFile, MediaText, Post, PostKey
 
@@ -70,13 +70,13 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
             await connection.execute(
                 "INSERT OR REPLACE INTO media (chat_id, message_id, kind, file, locator, file_name, size, seconds, "
                 "date, live) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*post.key, *described, to_unix_seconds(post.date), source == "live"),
+                (*post.key, *described, to_unix_time(post.date), source == "live"),
             )
 
 
 async def _remove_text(connection: aiosqlite.Connection, post: Post) -> None:
     """Take what was read of a post's earlier file from it; answers that quote it are looked at as after an edit."""
-    edited = to_unix_seconds(post.stamp)
+    edited = to_unix_time(post.stamp)
     await assign_sequence_numbers(connection, [post.key], media_text=None, edited=edited)
 
 
@@ -90,18 +90,14 @@ async def _keep_version(connection: aiosqlite.Connection, key: PostKey) -> None:
 
 
 async def take_next_file(archive: Archive, kinds: Collection[str], *, bot: bool = True) -> WaitingFile | None:
-    """The next file of these kinds: of live posts first, then of the newest; None where none is to be read now.
-
-    Without a `bot` those are left that only the bot itself can fetch.
-    """
+    """Next due file of these kinds: of live posts, then of the newest; without a `bot` none that only it can fetch."""
     now, reachable = get_unix_time(), "" if bot else "AND m.file NOT LIKE 'bot:%' "
+    due = f"{_READABLE} {reachable}AND m.kind = ? AND m.next_try <= ?"
+    sql = f"SELECT m.* {due} ORDER BY m.live DESC, m.date DESC LIMIT 1"
 
     def read(connection: sqlite3.Connection) -> WaitingFile | None:
-        found = []
-        for kind in kinds:  # each from the index, without sorting all that wait
-            due = f"{_READABLE} {reachable}AND m.kind = ? AND m.next_try <= ?"
-            sql = f"SELECT m.* {due} ORDER BY m.live DESC, m.date DESC LIMIT 1"
-            found += connection.execute(sql, (kind, now)).fetchall()
+        # each kind from the index, without sorting all that wait
+        found = [row for kind in kinds for row in connection.execute(sql, (kind, now))]
         if not found:
             return None
         row = max(found, key=lambda one: (one["live"], one["date"]))

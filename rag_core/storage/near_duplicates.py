@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import JOIN_BY_KEY, VISIBLE_POSTS, decode_origin, encode_keys, from_unix_seconds
+from rag_core.storage.post_rows import JOIN_BY_KEY, VISIBLE_POSTS, decode_origin, encode_keys, from_unix_time
 from rag_core.types import Origin, PostKey
 
 # Copies are made within hours. A similar post much later ("more pictures of the fire") is about another event.
@@ -154,7 +154,7 @@ async def fetch_copies(
     for chat_id, message_id, date, forwarded, exact, written, today, linked, _ in rows:
         origin = decode_origin(forwarded) if forwarded else None
         key = PostKey(chat_id, message_id)
-        held.append(PostCopy(key, from_unix_seconds(date), origin, exact, written, bool(today), bool(linked)))
+        held.append(PostCopy(key, from_unix_time(date), origin, exact, written, bool(today), bool(linked)))
     texts = sorted({one.exact for one in held if one.linked})
     linked = f"SELECT one, other FROM near_texts WHERE one IN ({', '.join('?' * len(texts))})"
     pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []
@@ -163,9 +163,8 @@ async def fetch_copies(
         first: dict[tuple[int, bool], PostCopy] = {}
         for one in sorted(family, key=lambda one: (one.date, one.key)):
             first.setdefault((one.key.chat_id, one.origin is None), one)
-        for one in family:
-            if one.key in wanted:
-                copies[one.key] = PostCopies(number, one.exact, tuple(first.values()))
+        every = tuple(first.values())
+        copies |= {one.key: PostCopies(number, one.exact, every) for one in family if one.key in wanted}
     return copies
 
 

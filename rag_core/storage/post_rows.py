@@ -57,12 +57,12 @@ def get_unix_time() -> int:
     return int(datetime.now(UTC).timestamp())
 
 
-def to_unix_seconds(moment: datetime) -> int:
+def to_unix_time(moment: datetime) -> int:
     """Convert a datetime to whole Unix seconds, the resolution of Telegram's times."""
     return int(moment.timestamp())
 
 
-def from_unix_seconds(value: int) -> datetime:
+def from_unix_time(value: int) -> datetime:
     """Convert Unix seconds to a UTC datetime."""
     return datetime.fromtimestamp(value, UTC)
 
@@ -74,7 +74,7 @@ _AS_IT_IS: _Codec = (lambda held: held, lambda held: held)
 # By the annotation of a field: how its column is written, and how it is read.
 _COLUMN_CODECS: dict[str, _Codec] = {
     "bool": (int, bool),
-    "datetime": (to_unix_seconds, from_unix_seconds),
+    "datetime": (to_unix_time, from_unix_time),
     "frozenset[int]": (lambda ids: json.dumps(sorted(ids)), lambda text: frozenset(json.loads(text))),
 }
 _COLUMN_CODECS |= {f"{kind} | None": codec for kind, codec in _COLUMN_CODECS.items()}
@@ -119,11 +119,11 @@ def encode_entities(entities: tuple[Entity, ...]) -> str:
 def encode_post(post: Post) -> tuple[object, ...]:
     """Encode a post as the values of `POST_COLUMNS`."""
     media, origin = post.media, post.origin
-    sent = to_unix_seconds(origin.date) if origin and origin.date else None
+    sent = to_unix_time(origin.date) if origin and origin.date else None
     return (
         *post.key,
-        to_unix_seconds(post.date),
-        to_unix_seconds(post.edited) if post.edited else None,
+        to_unix_time(post.date),
+        to_unix_time(post.edited) if post.edited else None,
         post.version,
         post.text,
         post.author,
@@ -153,9 +153,9 @@ def decode_post(row: sqlite3.Row) -> Post:
     ) = row  # fmt: skip
     return Post(
         PostKey(chat_id, message_id),
-        from_unix_seconds(date),
+        from_unix_time(date),
         text,
-        None if edited is None else from_unix_seconds(edited),
+        None if edited is None else from_unix_time(edited),
         author,
         () if entities == "[]" else tuple(Entity(*values) for values in json.loads(entities)),
         () if links == "[]" else tuple(json.loads(links)),
@@ -183,7 +183,7 @@ def encode_json(value: object) -> str:
 def decode_origin(text: str) -> Origin:
     """Decode the origin of a forward from its JSON text."""
     name, chat_id, message_id, date = json.loads(text)
-    return Origin(name, chat_id, message_id, from_unix_seconds(date) if date is not None else None)
+    return Origin(name, chat_id, message_id, from_unix_time(date) if date is not None else None)
 
 
 def join_media_text(post: Post) -> Post:
@@ -269,7 +269,7 @@ class PostMerger:
 
     def merge(self, post: Post, update_id: int) -> PostTally:
         """Merge one arriving post."""
-        arrived = (to_unix_seconds(post.stamp), update_id)
+        arrived = (to_unix_time(post.stamp), update_id)
         state = self.states.get(post.key)
         if state is None:
             self.states[post.key] = MergeState(replace(post, version=1), arrived, needs_reindex=True)

@@ -33,11 +33,11 @@ from rag_core.storage.post_rows import (
     PostTally,
     decode_post,
     encode_keys,
-    from_unix_seconds,
+    from_unix_time,
     get_unix_time,
     hash_post_text,
     join_media_text,
-    to_unix_seconds,
+    to_unix_time,
 )
 from rag_core.storage.visible_posts import (
     SHOWN_COLUMN,
@@ -186,7 +186,7 @@ async def save_arrivals_in_transaction(
     await connection.executemany(_UPSERT_POST, [(*row, source) for row in rows])
     await connection.executemany(SAVE_VERSION_SQL, merger.versions)
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
-    orders = ((post, (to_unix_seconds(post.stamp), update_id)) for post, update_id in arrivals)
+    orders = ((post, (to_unix_time(post.stamp), update_id)) for post, update_id in arrivals)
     newest = [post for post, order in orders if merger.states[post.key].order == order]
     await queue_files(connection, newest, source)
     return tally
@@ -225,7 +225,7 @@ async def fetch_stored_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[
     fields = f"{POST_FIELDS}, t.stamp, t.deleted_at IS NOT NULL AS deleted, t.suspected"
     found = {}
     for row in await archive.rows(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (encode_keys(keys),)):
-        post, stamp = decode_post(row), from_unix_seconds(row["stamp"])
+        post, stamp = decode_post(row), from_unix_time(row["stamp"])
         found[post.key] = StoredPost(post, stamp, bool(row["deleted"]), bool(row["suspected"]))
     return found
 
@@ -256,12 +256,11 @@ async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict
 
 async def list_album_keys(archive: Archive, key: PostKey) -> tuple[PostKey, ...]:
     """List the keys of a post and of the other members of its album, by message id."""
-    rows = await archive.rows(
+    sql = (
         f"SELECT m.chat_id, m.message_id {JOIN_BY_KEY.format(table='posts')} "
-        "JOIN posts AS m ON m.chat_id = t.chat_id AND m.album = t.album",
-        (encode_keys([key]),),
+        "JOIN posts AS m ON m.chat_id = t.chat_id AND m.album = t.album"
     )
-    return tuple(sorted({key, *(PostKey(*row) for row in rows)}))
+    return tuple(sorted({key, *(PostKey(*row) for row in await archive.rows(sql, (encode_keys([key]),)))}))
 
 
 _MAX_NEIGHBOURS = 50  # of all given posts: one may have thousands of replies
@@ -323,19 +322,15 @@ async def find_posts_by_facet(
 ) -> PostKeySet:
     """Find the posts of these channels with exactly one of the values; of an album all posts; 45,000 posts: 20 ms."""
     one_of = f"t.{facet} IN (SELECT value FROM json_each(?))"
-    rows = await archive.rows(
-        f"SELECT t.chat_id, group_concat(t.message_id) {_build_facet_clause(facet)} AND {one_of} GROUP BY t.chat_id "
-        f"UNION ALL SELECT t.chat_id, group_concat(m.message_id) {_build_facet_clause(facet, _JOIN_ALBUM)} "
-        f"AND {one_of} "
-        "AND t.album IS NOT NULL GROUP BY t.chat_id",
+    rows = await archive.rows(  # a row for each post would take twice as long
+        "SELECT chat_id, group_concat(ids) FROM ("
+        f"SELECT t.chat_id, group_concat(t.message_id) AS ids {_build_facet_clause(facet)} AND {one_of} "
+        "GROUP BY t.chat_id UNION ALL SELECT t.chat_id, group_concat(m.message_id) "
+        f"{_build_facet_clause(facet, _JOIN_ALBUM)} AND {one_of} AND t.album IS NOT NULL GROUP BY t.chat_id"
+        ") GROUP BY chat_id",
         (json.dumps([*channels]), json.dumps([*values])) * 2,
     )
-    ids_by_chat: dict[int, list[str]] = {}
-    for chat_id, listed in rows:  # a row for each post would take twice as long
-        ids_by_chat.setdefault(chat_id, []).append(listed)
-    return PostKeySet(
-        {chat: np.unique(np.fromstring(",".join(ids), np.int64, sep=",")) for chat, ids in ids_by_chat.items()}
-    )
+    return PostKeySet({chat_id: np.unique(np.fromstring(ids, np.int64, sep=",")) for chat_id, ids in rows})
 
 
 _POSTS_PER_CHANNEL = 5  # newest posts of a channel that are read
@@ -364,12 +359,9 @@ class PostVersion:
 
 async def list_post_versions(archive: Archive, key: PostKey) -> list[PostVersion]:
     """List the earlier texts of a post, the newest first."""
-    rows = await archive.rows(
-        "SELECT stamp, text FROM post_versions WHERE chat_id = ? AND message_id = ? "
-        "ORDER BY stamp DESC, update_id DESC",
-        key,
-    )
-    return [PostVersion(from_unix_seconds(row["stamp"]), row["text"]) for row in rows]
+    versions = "SELECT stamp, text FROM post_versions WHERE chat_id = ? AND message_id = ?"
+    rows = await archive.rows(f"{versions} ORDER BY stamp DESC, update_id DESC", key)
+    return [PostVersion(from_unix_time(stamp), text) for stamp, text in rows]
 
 
 async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:
@@ -396,9 +388,6 @@ async def count_post_rows(archive: Archive) -> int:
 
 async def count_changes_by_source(archive: Archive, after: int, until: int) -> list[tuple[str, bool, int]]:
     """Count posts whose last change is after `after` and up to `until`, by source and whether they are deleted."""
-    rows = await archive.rows(
-        "SELECT source, deleted_at IS NOT NULL AS gone, count(*) FROM posts WHERE seq > ? AND seq <= ? "
-        "GROUP BY source, gone",
-        (after, until),
-    )
+    changes = "SELECT source, deleted_at IS NOT NULL AS gone, count(*) FROM posts WHERE seq > ? AND seq <= ?"
+    rows = await archive.rows(f"{changes} GROUP BY source, gone", (after, until))
     return [(source, bool(gone), number) for source, gone, number in rows]

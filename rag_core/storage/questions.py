@@ -17,14 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import (
-    decode_row,
-    encode_keys,
-    encode_row,
-    from_unix_seconds,
-    get_unix_time,
-    to_unix_seconds,
-)
+from rag_core.storage.post_rows import decode_row, encode_keys, encode_row, from_unix_time, get_unix_time, to_unix_time
 from rag_core.types import PostKey
 
 
@@ -95,13 +88,12 @@ class VoteCounts:
 
 async def save_vote(archive: Archive, question_id: int, user_id: int, *, good: bool, reason: str | None = None) -> bool:
     """Save a vote in place of an earlier one, a bad one keeps its reason. False if the same was saved before."""
-    saved = await archive.execute(
+    sql = (
         "INSERT INTO votes (question_id, user_id, good, reason, voted_at) VALUES (?1, ?2, ?3, ?4, ?5) "
         "ON CONFLICT (question_id, user_id) DO UPDATE SET good = ?3, reason = ?4, voted_at = ?5 "
-        "WHERE good <> ?3 OR (?4 IS NOT NULL AND reason IS NOT ?4)",
-        (question_id, user_id, good, None if good else reason, get_unix_time()),
+        "WHERE good <> ?3 OR (?4 IS NOT NULL AND reason IS NOT ?4)"
     )
-    return saved == 1
+    return await archive.execute(sql, (question_id, user_id, good, None if good else reason, get_unix_time())) == 1
 
 
 async def count_votes(archive: Archive, *, question_id: int | None = None, since: datetime | None = None) -> VoteCounts:
@@ -110,7 +102,7 @@ async def count_votes(archive: Archive, *, question_id: int | None = None, since
     (row,) = await archive.rows(
         f"SELECT count(*) FILTER (WHERE good), count(*) FILTER (WHERE NOT good), {reasons} FROM votes "
         "WHERE (?1 IS NULL OR question_id = ?1) AND voted_at >= ?2",
-        (question_id, to_unix_seconds(since) if since else 0),
+        (question_id, to_unix_time(since) if since else 0),
     )
     good, bad, *why = row
     return VoteCounts(good, bad, tuple(why))
@@ -189,10 +181,8 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
 
 
 async def take_next_question(archive: Archive) -> QuestionRow | None:
-    """Take the next question, of a reader without a running one, in round-robin order; it is running then.
-
-    One whose answer only waits to be sent to another chat, which may take hours, does not count as running.
-    """
+    """Take the next question, of a reader without a running one, in round-robin order; it is running then."""
+    # One whose answer only waits to be sent to another chat, which may take hours, does not count as running.
     kept = "EXISTS (SELECT 1 FROM deliveries WHERE question_id = other.id)"
     running = (
         f"other.state = 'running' AND other.user_id = asked.user_id AND (other.chat_id = asked.chat_id OR NOT {kept})"
@@ -287,11 +277,8 @@ async def list_answers_citing(
     archive: Archive, keys: Collection[PostKey] | None, since: datetime
 ) -> list[AnsweredQuestion]:
     """List the answers and verdicts sent since a moment that cite one of these posts; with None, that cite any."""
-    return await _list_answered(
-        archive,
-        f"finished_at >= ?1 AND {_CITES_SQL}",
-        (to_unix_seconds(since), None if keys is None else encode_keys(keys)),
-    )
+    values = (to_unix_time(since), None if keys is None else encode_keys(keys))
+    return await _list_answered(archive, f"finished_at >= ?1 AND {_CITES_SQL}", values)
 
 
 async def list_cited_posts(archive: Archive, since: datetime) -> set[PostKey]:
@@ -300,7 +287,7 @@ async def list_cited_posts(archive: Archive, since: datetime) -> set[PostKey]:
         "SELECT DISTINCT value ->> 0, value ->> 1 FROM questions, json_each(answer, '$.cited') "
         "WHERE answer IS NOT NULL AND (state = 'running' OR state = 'answered' AND finished_at >= ?)"
     )
-    return {PostKey(*row) for row in await archive.rows(sql, (to_unix_seconds(since),))}
+    return {PostKey(*row) for row in await archive.rows(sql, (to_unix_time(since),))}
 
 
 async def is_cited_by_unsent_answer(archive: Archive, keys: Collection[PostKey]) -> bool:
@@ -323,12 +310,11 @@ async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRo
 
 async def list_refused_questions(archive: Archive, most: int) -> list[AnsweredQuestion]:
     """List the newest `most` questions that were refused, as long as their texts are kept."""
-    return await _list_answered(
-        archive,
+    refused = (
         "kind = 'ask' AND text <> '' AND json_type(answer, '$.sentences') = 'array' "
-        "AND mode IS NOT 'fuller' AND json_array_length(answer, '$.sentences') = 0 ORDER BY id DESC LIMIT ?",
-        (most,),
+        "AND mode IS NOT 'fuller' AND json_array_length(answer, '$.sentences') = 0"
     )
+    return await _list_answered(archive, f"{refused} ORDER BY id DESC LIMIT ?", (most,))
 
 
 async def cancel_waiting_questions(
@@ -369,9 +355,9 @@ async def find_nth_question_time(
         "AND mode IS NOT 'deep' AND mode IS NOT 'fuller' "
         f"UNION ALL SELECT coalesce(finished_at, ?3) FROM questions WHERE {column} = ?1 AND mode = 'deep' "
         "AND coalesce(finished_at, ?3) > ?2 AND coalesce(finished_at, ?3) <= ?3 ORDER BY at DESC LIMIT 1 OFFSET ?4",
-        (whose, to_unix_seconds(since), get_unix_time(), nth - 1),
+        (whose, to_unix_time(since), get_unix_time(), nth - 1),
     )
-    return None if moment is None else from_unix_seconds(moment)
+    return None if moment is None else from_unix_time(moment)
 
 
 _DELIVERY_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -484,6 +470,6 @@ async def count_questions_since(archive: Archive, moment: datetime) -> QuestionS
         f"SELECT count(*), count(*) FILTER (WHERE {shown}), count(*) FILTER (WHERE {shown} AND {unsure}), "
         f"count(*) FILTER (WHERE state = 'answered' AND {IS_REFUSAL_SQL}), count(*) FILTER (WHERE state = 'failed') "
         "FROM questions WHERE asked_at >= ? AND mode IS NOT 'fuller'",
-        (to_unix_seconds(moment),),
+        (to_unix_time(moment),),
     )
     return QuestionStats(asked, answered - unsure_ones, unsure_ones, refused, failed)

@@ -65,9 +65,7 @@ def read_update(text: str) -> RawUpdate:
     try:
         raw = decode_update(text)
     except (UpdateOutOfBounds, RecursionError):
-        if head:
-            return _make_raw_update(head, text)
-        raise ValueError("an update without a number") from None
+        raw = {}
     return _make_raw_update(head, text) if head else encode_update(raw)
 
 

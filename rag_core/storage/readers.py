@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_time
 from rag_core.storage.questions import IS_REFUSAL_SQL
 from rag_core.storage.raw_updates import IS_POST_SQL
 from rag_core.text.tokens import tokenize
@@ -237,7 +237,7 @@ async def save_memberships(
     """Save that a user was in these channels at a moment, and was not in others."""
     async with archive.writing() as connection:
         sql = "INSERT OR REPLACE INTO memberships (user_id, chat_id, seen_at) VALUES (?, ?, ?)"
-        await connection.executemany(sql, [(user_id, chat, to_unix_seconds(moment)) for chat in entered])
+        await connection.executemany(sql, [(user_id, chat, to_unix_time(moment)) for chat in entered])
         sql = "DELETE FROM memberships WHERE user_id = ? AND chat_id = ?"
         await connection.executemany(sql, [(user_id, chat) for chat in left])
 
@@ -272,9 +272,9 @@ async def remember_turn(
     names = json.dumps(turn.entities, ensure_ascii=False)
 
     def remember(connection: sqlite3.Connection) -> None:
-        connection.execute(_EXPIRE_TURNS_SQL, (to_unix_seconds(expired),))
+        connection.execute(_EXPIRE_TURNS_SQL, (to_unix_time(expired),))
         sql = "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)"
-        connection.execute(sql, (*talk, turn.question, names, to_unix_seconds(at)))
+        connection.execute(sql, (*talk, turn.question, names, to_unix_time(at)))
         connection.execute(
             f"DELETE FROM talks WHERE {_SAME_CONVERSATION} AND id NOT IN "
             f"(SELECT id FROM talks WHERE {_SAME_CONVERSATION} ORDER BY id DESC LIMIT ?)",
@@ -287,7 +287,7 @@ async def remember_turn(
 async def list_recent_turns(archive: Archive, talk: ConversationKey, since: datetime) -> list[ConversationTurn]:
     """List the turns of a conversation since a moment, newest first."""
     sql = f"SELECT * FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC"
-    rows = await archive.rows(sql, (*talk, to_unix_seconds(since)))
+    rows = await archive.rows(sql, (*talk, to_unix_time(since)))
     return [decode_row(ConversationTurn, row, entities=tuple(json.loads(row["entities"]))) for row in rows]
 
 
@@ -308,7 +308,6 @@ _SENT_BY_USER = "CASE WHEN json_valid(raw) THEN {} END".format(
 )
 _USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM questions WHERE questions.chat_id = ?2))"
 _USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"
-_USER_SETS = "name = 'sets ' || ?1 AND value <> '{}' AND ?2 IS NULL"  # a private chat has its user's id
 _USER_CHOICES = "name IN ('zone ' || ?1, 'rich ' || ?1)"  # that nothing be remembered stays
 # What is stored of a user beside questions, by kind: rows to count, or to delete in this order. `unread` are updates
 # that could not be read, `talks` turns of conversation memory; `sets`, `choices` and `modes` are of their private chat.
@@ -317,7 +316,7 @@ _USER_DATA = {
     "links": "linked_questions WHERE user_id = ?1 AND ?2 IS NULL",
     "unread": f"updates WHERE state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER}) AND ?2 IS NULL",
     "talks": f"talks WHERE {_USER_ROWS}",
-    "sets": f"choices WHERE {_USER_SETS}",
+    "sets": "choices WHERE name = 'sets ' || ?1 AND value <> '{}' AND ?2 IS NULL",  # a private chat has its user's id
     "choices": f"choices WHERE {_USER_CHOICES} AND ?2 IS NULL",
     "modes": "modes WHERE chat_id = ?1 AND ?2 IS NULL",
     "watches": f"watches WHERE {_USER_ROWS}",
@@ -473,7 +472,7 @@ async def forget_old_data(archive: Archive, now: datetime, kept: timedelta, reme
     `kept` is the age of questions, votes, links, memberships and unread updates, `remembered` that of conversations.
     """
     ages = (kept, remembered, _DONE_UPDATES_KEPT, _HITS_KEPT, _BLOCKED_WATCHES_KEPT)
-    before, talked, done, found, blocked = (to_unix_seconds(now - age) for age in ages)
+    before, talked, done, found, blocked = (to_unix_time(now - age) for age in ages)
     poison = f"state = 'poison' AND NOT {IS_POST_SQL}"  # they may hold texts of users
     # the vote itself stays counted
     votes = "UPDATE votes SET user_id = NULL, question_id = NULL WHERE user_id IS NOT NULL AND voted_at < ?"
@@ -503,7 +502,7 @@ async def forget_question_texts(archive: Archive, before: datetime) -> int:
                 f"json_object('refused', json(CASE WHEN {IS_REFUSAL_SQL} THEN 'true' ELSE 'false' END), "
                 "'certainty', json_extract(answer, '$.certainty')) END "
                 "WHERE id IN (SELECT id FROM questions WHERE finished_at < ? AND text <> '' LIMIT ?)",
-                (to_unix_seconds(before), _BATCH_ROWS),
+                (to_unix_time(before), _BATCH_ROWS),
             )
             if cursor.rowcount < 1:
                 return forgotten

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_time
 from rag_core.types import PostKey
 
 MAX_WATCHES = 20  # a reader, and a group
@@ -57,7 +57,7 @@ class WatchHit:
 
 async def add_watch(archive: Archive, new: NewWatch, made_at: datetime | None = None) -> bool:
     """Add a watch for posts from `made_at` on (None: now); False where the chat has `MAX_WATCHES`."""
-    moment = to_unix_seconds(made_at) if made_at else get_unix_time()
+    moment = to_unix_time(made_at) if made_at else get_unix_time()
     async with archive.writing() as connection:
         sql = "SELECT text, quiet FROM watches WHERE chat_id = ?"
         rows = list(await connection.execute_fetchall(sql, (new.chat_id,)))
@@ -144,12 +144,10 @@ async def save_hits(archive: Archive, hits: Iterable[tuple[int, PostKey]], water
 
 async def list_hits(archive: Archive, watch_id: int, states: Sequence[HitState], since: int = 0) -> list[WatchHit]:
     """List the hits of a watch in these states found since a moment, the oldest first."""
-    rows = await archive.rows(
-        f"SELECT * FROM watch_hits WHERE watch_id = ? AND found_at >= ? AND state IN ({', '.join('?' * len(states))}) "
-        "ORDER BY found_at, message_id",
-        (watch_id, since, *states),
-    )
-    return [WatchHit(watch_id, PostKey(row["chat_id"], row["message_id"]), row["found_at"]) for row in rows]
+    which = f"watch_id = ? AND found_at >= ? AND state IN ({', '.join('?' * len(states))})"
+    sql = f"SELECT chat_id, message_id, found_at FROM watch_hits WHERE {which} ORDER BY found_at, message_id"
+    rows = await archive.rows(sql, (watch_id, since, *states))
+    return [WatchHit(watch_id, PostKey(chat_id, message_id), found_at) for chat_id, message_id, found_at in rows]
 
 
 async def is_waiting(archive: Archive, hit: WatchHit) -> bool:
@@ -207,14 +205,13 @@ async def fetch_digest_plan(archive: Archive, chat_id: int) -> DigestPlan | None
 async def list_due_digests(archive: Archive, now: datetime) -> list[DigestPlan]:
     """List the plans whose next digest is due, or so far ahead that the clock has been put back since."""
     sql = "SELECT * FROM digests WHERE due <= ?1 OR due > ?1 + (days + 2) * 86400 ORDER BY due"
-    rows = await archive.rows(sql, (to_unix_seconds(now),))
-    return [decode_row(DigestPlan, row) for row in rows]
+    return [decode_row(DigestPlan, row) for row in await archive.rows(sql, (to_unix_time(now),))]
 
 
 async def reschedule_digest(archive: Archive, plan: DigestPlan, since: datetime, due: datetime) -> None:
     """Set from when posts count for the next digest of a plan that was not changed meanwhile, and when it is due."""
     sql = "UPDATE digests SET since = ?, due = ? WHERE chat_id = ? AND due = ?"
-    await archive.execute(sql, (to_unix_seconds(since), to_unix_seconds(due), plan.chat_id, to_unix_seconds(plan.due)))
+    await archive.execute(sql, (to_unix_time(since), to_unix_time(due), plan.chat_id, to_unix_time(plan.due)))
 
 
 async def delete_digest_plan(archive: Archive, chat_id: int) -> bool:

@@ -23,10 +23,10 @@ from rag_core.storage.post_rows import (
     WITH_TEXT,
     decode_post,
     encode_keys,
-    from_unix_seconds,
+    from_unix_time,
     join_media_text,
     merge_album,
-    to_unix_seconds,
+    to_unix_time,
 )
 from rag_core.text.post_text import split_off_spoilers
 from rag_core.types import Channel, Post, PostKey, Visibility
@@ -50,10 +50,7 @@ async def _list_visible(archive: Archive, which: str, order: str, most: int, val
 async def summarize_latest_texts(
     archive: Archive, chats: Sequence[int], most: int, summarize: Callable[[list[str]], T]
 ) -> dict[int, T]:
-    """Summarize the texts of the latest visible posts of each channel, the newest first, without their spoilers.
-
-    `summarize` runs in the thread that reads them.
-    """
+    """Summarize, in the reader's thread, the latest visible texts of each channel, newest first, without spoilers."""
 
     def read(connection: sqlite3.Connection) -> dict[int, T]:
         texts: dict[int, list[str]] = {}
@@ -82,7 +79,7 @@ async def list_posts_between(
 ) -> list[Post]:
     """List the newest visible posts of channels from `since` until before `until`, oldest first; of albums captions."""
     which = f"t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? AND {WITH_TEXT}"
-    values = (json.dumps([*channels]), to_unix_seconds(since), to_unix_seconds(until))
+    values = (json.dumps([*channels]), to_unix_time(since), to_unix_time(until))
     newest = await _list_visible(archive, which, "t.date DESC, t.chat_id, t.message_id DESC", most, values)
     return newest[::-1]
 
@@ -105,7 +102,7 @@ async def fetch_post_span(archive: Archive, chat_id: int) -> PostSpan | None:
         "count(*) FILTER (WHERE date > (SELECT max(date) FROM shown) - 28 * 86400) FROM shown",
         (chat_id,),
     )
-    return PostSpan(number, from_unix_seconds(first), from_unix_seconds(last), recent) if number else None
+    return PostSpan(number, from_unix_time(first), from_unix_time(last), recent) if number else None
 
 
 async def count_searched_posts(archive: Archive, chat_id: int) -> int:

@@ -120,7 +120,7 @@ class VectorSketch:
     def write(self, rows: Mapping[str, NDArray[Any]]) -> None:
         """Write the rows of points, in place of their old ones."""
         ids = np.stack([rows["id_high"], rows["id_low"]], axis=1)
-        known = {tuple(row): number for number, row in self._find_ids(ids)}
+        known = self._find_ids(ids)
         numbers = np.array([known.get(tuple(row), -1) for row in ids.tolist()], np.intp)
         fresh = int((numbers < 0).sum())
         taken, self._free = self._free[:fresh], self._free[fresh:]
@@ -139,18 +139,17 @@ class VectorSketch:
 
     def remove(self, ids: Ints) -> None:
         """Free the rows of points."""
-        rows = [number for number, _ in self._find_ids(ids)]
+        rows = [*self._find_ids(ids).values()]
         self._codes[rows] = 0
         self._free += rows
 
     # Look-ups
 
-    def _find_ids(self, ids: Ints) -> Iterator[tuple[int, list[int]]]:
-        wanted = {tuple(row) for row in ids.tolist()}
+    def _find_ids(self, ids: Ints) -> dict[tuple[int, ...], int]:
+        wanted = set(map(tuple, ids.tolist()))
         rows = self._find_values("id_low", ids[:, 1])
-        for number, row in zip(rows.tolist(), self._ids(rows).tolist(), strict=True):
-            if tuple(row) in wanted:
-                yield number, row
+        there = zip(map(tuple, self._ids(rows).tolist()), rows.tolist(), strict=True)
+        return {point: number for point, number in there if point in wanted}
 
     def find_posts(self, posts: Sequence[tuple[int, Sequence[int]]]) -> Ints:
         """Ids of all points of posts, given as message ids by channel."""

@@ -25,7 +25,7 @@ import signal
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -113,8 +113,7 @@ class StoreFolder:
             until = time.monotonic() + _ORPHAN_TIMEOUT_S
             while not try_lock(lock):
                 if time.monotonic() > until:
-                    holder = "of an engine left behind"
-                    raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=holder, folder=self.folder))
+                    raise VectorsUnavailable(_FOLDER_IN_USE, holder="of an engine left behind", folder=self.folder)
                 time.sleep(0.02)
             yield lock.fileno()
 
@@ -248,13 +247,11 @@ class EdgeVectorStore:
     def __init__(self, folder: Path, model: str, dimension: int) -> None:
         """Open the store in the folder, or create a new one if there is none or it is damaged."""
         self._unflushed = 0
-        with _translate_folder_errors(folder):
+        with _translate_folder_errors(folder), ExitStack() as on_failure:
             self._folder = StoreFolder(folder)
-            try:
-                self._open_or_make(model, dimension)
-            except BaseException:
-                self._folder.lock.close()
-                raise
+            on_failure.callback(self._folder.lock.close)
+            self._open_or_make(model, dimension)
+            on_failure.pop_all()
 
     def _open_or_make(self, model: str, dimension: int) -> None:
         try:

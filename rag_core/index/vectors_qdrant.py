@@ -24,7 +24,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from rag_core.errors import CollectionLost, QdrantGone, VectorsUnavailable
+from rag_core.errors import CollectionLost, QdrantGone, VectorsUnavailable, translate_errors
 from rag_core.index.vector_store import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.settings import QdrantSettings
 
@@ -86,14 +86,11 @@ class QdrantConnection:
                 log.warning(
                     "the key for %s goes over the network in clear: use https unless the network is yours", where
                 )
-            try:
+            say = "QDRANT__URL is not the address of a server ({}): write http://host:6333."
+            with translate_errors(VectorsUnavailable, ValueError, say=say):
                 client = make_client(url=url, timeout=settings.timeout)
                 hurried = several and settings.timeout > _READ_TIMEOUT_S
                 reads = make_client(url=url, timeout=_READ_TIMEOUT_S) if hurried else client
-            except ValueError as exc:
-                raise VectorsUnavailable(
-                    f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
-                ) from exc
             self._nodes.append(_Node(where, client, reads))
         self.where = ", ".join(node.where for node in self._nodes)
 
@@ -298,9 +295,8 @@ class QdrantVectorStore:
     def open(cls, settings: QdrantSettings, model: str, dimension: int, archive: str) -> QdrantVectorStore:
         """Open the collection for a model, its dimension and an archive, or create it if there is none.
 
-        Where the collection of the settings holds vectors of another model or archive, it is one beside it, named
-        after both: a check or a change of model would remove the other's vectors. The settings are applied to an
-        existing collection. Raises VectorsUnavailable, QdrantGone.
+        Where that of the settings holds vectors of another model or archive, which a check would remove, it is one
+        beside it, named after both. Settings are applied to an existing one. Raises VectorsUnavailable, QdrantGone.
         """
         calls = QdrantConnection(settings)
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -120,24 +120,14 @@ def encode_post(post: Post) -> tuple[object, ...]:
     """Encode a post as the values of `POST_COLUMNS`."""
     media, origin = post.media, post.origin
     sent = to_unix_time(origin.date) if origin and origin.date else None
+    page = next((one.text for one in post.media_text if one.kind == PAGE), None)
     return (
-        *post.key,
-        to_unix_time(post.date),
-        to_unix_time(post.edited) if post.edited else None,
-        post.version,
-        post.text,
-        post.author,
-        encode_entities(post.entities),
-        encode_json(post.links) if post.links else "[]",
+        *post.key, to_unix_time(post.date), to_unix_time(post.edited) if post.edited else None, post.version,
+        post.text, post.author, encode_entities(post.entities), encode_json(post.links) if post.links else "[]",
         *((media.kind, media.file_name, media.mime) if media else (None, None, None)),
-        origin and encode_json([origin.name, origin.chat_id, origin.message_id, sent]),
-        post.reply_to,
-        post.album,
-        post.guarded,
-        post.topic,
-        next((one.text for one in post.media_text if one.kind == PAGE), None),
-        *((origin.name, origin.chat_id) if origin else (None, None)),
-    )
+        origin and encode_json([origin.name, origin.chat_id, origin.message_id, sent]), post.reply_to, post.album,
+        post.guarded, post.topic, page, *((origin.name, origin.chat_id) if origin else (None, None)),
+    )  # fmt: skip
 
 
 def encode_version(post: Post, order: tuple[int, int]) -> tuple[object, ...]:
@@ -152,22 +142,14 @@ def decode_post(row: sqlite3.Row) -> Post:
         kind, file_name, mime, origin, reply_to, album, guarded, topic, page, _, _, read, *_,
     ) = row  # fmt: skip
     return Post(
-        PostKey(chat_id, message_id),
-        from_unix_time(date),
-        text,
-        None if edited is None else from_unix_time(edited),
-        author,
+        PostKey(chat_id, message_id), from_unix_time(date), text,
+        None if edited is None else from_unix_time(edited), author,
         () if entities == "[]" else tuple(Entity(*values) for values in json.loads(entities)),
         () if links == "[]" else tuple(json.loads(links)),
-        Media(kind, file_name, mime) if kind else None,
-        decode_origin(origin) if origin else None,
-        reply_to,
-        album,
-        version,
-        guarded,
-        topic,
+        Media(kind, file_name, mime) if kind else None, decode_origin(origin) if origin else None,
+        reply_to, album, version, guarded, topic,
         (*decode_media_text(read), *([MediaText(PAGE, page)] if page else ())),
-    )
+    )  # fmt: skip
 
 
 def decode_media_text(read: str | None) -> Iterator[MediaText]:
@@ -354,12 +336,7 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
     """The arriving post, completed from the stored one: an export has fewer fields than a live message."""
     known, origin = stored.origin, post.origin
     if known and origin and known.name == origin.name:  # each format has other fields of the same forward
-        origin = Origin(
-            origin.name,
-            origin.chat_id or known.chat_id,
-            origin.message_id or known.message_id,
-            origin.date or known.date,
-        )
+        origin = Origin(*(arrived or kept for arrived, kept in zip(astuple(origin), astuple(known), strict=True)))
     elif known and origin:
         ours, theirs = ([o.chat_id, o.message_id, o.date].count(None) for o in (known, origin))
         origin = known if ours < theirs else origin

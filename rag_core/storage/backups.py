@@ -356,8 +356,7 @@ def _set_archive_aside(archive: Path) -> Path:
     """Keep the present archive and its log under another name; until it is replaced the file has both names."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(archive)) as last:
         last.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a kill before the end leaves the file without its log
-    moment = datetime.now(UTC)
-    aside = archive.with_name(f"citegram-before-{moment:%Y%m%d-%H%M%S}.db")
+    aside = archive.with_name(f"citegram-before-{datetime.now(UTC):%Y%m%d-%H%M%S}.db")
     aside.unlink(missing_ok=True)
     try:
         aside.hardlink_to(archive)

@@ -3,8 +3,7 @@
 Each change of a post gets the next number of one sequence; the indexes read what is after their watermarks.
 
 One writer connection, one transaction at a time; a reader connection beside it sees only what is committed (WAL).
-Wrong SQL and violated constraints are bugs and are not caught; a failure that a person can fix becomes
-`ArchiveUnavailable`.
+Wrong SQL and violated constraints are bugs, and not caught; a failure that a person can fix is `ArchiveUnavailable`.
 """
 
 from __future__ import annotations
@@ -23,18 +22,7 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
-from rag_core.storage import schema
-from rag_core.storage.backups import (
-    ARCHIVE_FILE,
-    activate_backup,
-    is_database_intact,
-    make_archive_error,
-    make_backup,
-    make_version_error,
-    open_read_only,
-    run_cancellable,
-    translate_sqlite_errors,
-)
+from rag_core.storage import backups, schema
 from rag_core.storage.post_rows import get_unix_time
 from rag_core.types import PostKey
 
@@ -54,7 +42,7 @@ class Archive:
     """Open archive in `folder`. `identity` never changes; a backup that is opened as the archive gets another."""
 
     def __init__(self, folder: Path, identity: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
-        self.folder = folder
+        self.folder, self._file = folder, folder / backups.ARCHIVE_FILE
         self.identity = identity
         self._writer = writer
         self._reader = reader
@@ -68,22 +56,22 @@ class Archive:
         for damage. Raises `ArchiveUnavailable`; `ArchiveVersionUnknown` for a file of an unknown version;
         `BackupFailed` if a migration is needed and there is no space for the backup before it.
         """
-        file = folder / ARCHIVE_FILE
+        file = folder / backups.ARCHIVE_FILE
         try:
             # owner only: posts are for the readers of their channels
             await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
-            raise make_archive_error(file, "archive-not-opened") from exc
-        with translate_sqlite_errors(file):
+            raise backups.make_archive_error(file, "archive-not-opened") from exc
+        with backups.translate_sqlite_errors(file):
             writer = await _open_connection(file, patience, *_WRITER_PRAGMAS)
             try:
                 if file.stat().st_size <= MAX_CHECKED_BYTES:
                     checked = await writer.execute_fetchall("PRAGMA quick_check(1)")
                     if [tuple(row) for row in checked] != [("ok",)]:
-                        raise make_archive_error(file)
+                        raise backups.make_archive_error(file)
                 ((version,),) = await writer.execute_fetchall("PRAGMA user_version")
                 if schema.FIRST_VERSION <= version < schema.get_schema_version():
-                    saved = await run_cancellable(partial(make_backup, folder, version=version))
+                    saved = await backups.run_cancellable(partial(backups.make_backup, folder, version=version))
                     log.info("the archive's tables change from version %d; its backup is %s", version, saved)
                 await _run_migrations(writer, file)
                 ((identity,),) = await writer.execute_fetchall("SELECT value FROM identity")
@@ -101,19 +89,18 @@ class Archive:
     @property
     def large(self) -> bool:
         """Whether the file is too large to be checked when it is opened."""
-        return (self.folder / ARCHIVE_FILE).stat().st_size > MAX_CHECKED_BYTES
+        return self._file.stat().st_size > MAX_CHECKED_BYTES
 
     async def check_pages(self) -> None:
         """Check every page, of large files too, while others go on working. Raises ArchiveUnavailable if damaged."""
-        file = self.folder / ARCHIVE_FILE
 
         def work(stop: threading.Event) -> bool:
-            with open_read_only(file) as connection:
-                return is_database_intact(connection, stop)
+            with backups.open_read_only(self._file) as connection:
+                return backups.is_database_intact(connection, stop)
 
-        with translate_sqlite_errors(file):
-            if not await run_cancellable(work):
-                raise make_archive_error(file)
+        with backups.translate_sqlite_errors(self._file):
+            if not await backups.run_cancellable(work):
+                raise backups.make_archive_error(self._file)
 
     async def close(self) -> None:
         """Close both connections, after the running transaction."""
@@ -125,7 +112,7 @@ class Archive:
     async def writing(self) -> AsyncIterator[aiosqlite.Connection]:
         """Run one write transaction: committed at the end, rolled back by any exception; others wait for it."""
         async with self._turn:
-            with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
+            with backups.translate_sqlite_errors(self._file):
                 async with _commit_or_roll_back(self._writer):
                     await self._writer.execute("BEGIN IMMEDIATE")
                     yield self._writer
@@ -138,7 +125,7 @@ class Archive:
             return work(connection)
 
         async with self._turn:
-            with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
+            with backups.translate_sqlite_errors(self._file):
                 async with _commit_or_roll_back(self._writer):
                     result: T = await self._writer._execute(begin_and_work, self._writer._conn)  # type: ignore[no-untyped-call]
                 return result
@@ -153,12 +140,12 @@ class Archive:
 
     async def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
         """Run a query on the committed state; rows can be read by column name."""
-        with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
+        with backups.translate_sqlite_errors(self._file):
             return list(await self._reader.execute_fetchall(sql, values))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run several queries on the committed state in the reader's thread, with one way there and back."""
-        with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
+        with backups.translate_sqlite_errors(self._file):
             result: T = await self._reader._execute(work, self._reader._conn)  # type: ignore[no-untyped-call]
             return result
 
@@ -181,7 +168,7 @@ class Archive:
 def needs_migration(folder: Path) -> bool:
     """Whether opening the archive of a folder would run a migration; blocking. False if there is no archive."""
     try:
-        with open_read_only(folder / ARCHIVE_FILE) as connection:
+        with backups.open_read_only(folder / backups.ARCHIVE_FILE) as connection:
             ((version,),) = connection.execute("PRAGMA user_version")
             return bool(version and schema.list_missing_migrations(version))
     except (OSError, ValueError, sqlite3.Error):  # there is none, or opening it will raise the proper error
@@ -234,12 +221,12 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path) -> None:
         try:
             missing = schema.list_missing_migrations(version)
         except ValueError:
-            raise make_version_error(file, version) from None
+            raise backups.make_version_error(file, version) from None
         for statement in chain.from_iterable(missing):
             await connection.execute(statement)
         if missing:
             await connection.execute(f"PRAGMA user_version = {schema.get_schema_version()}")
-        await activate_backup(connection, get_unix_time())
+        await backups.activate_backup(connection, get_unix_time())
 
 
 async def assign_sequence_numbers(connection: aiosqlite.Connection, keys: Sequence[PostKey], **columns: object) -> None:

@@ -76,8 +76,7 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
 
 async def _remove_text(connection: aiosqlite.Connection, post: Post) -> None:
     """Take what was read of a post's earlier file from it; answers that quote it are looked at as after an edit."""
-    edited = to_unix_time(post.stamp)
-    await assign_sequence_numbers(connection, [post.key], media_text=None, edited=edited)
+    await assign_sequence_numbers(connection, [post.key], media_text=None, edited=to_unix_time(post.stamp))
 
 
 async def _keep_version(connection: aiosqlite.Connection, key: PostKey) -> None:
@@ -125,8 +124,7 @@ async def save_media_text(archive: Archive, waiting: WaitingFile, digest: bytes,
     file = waiting.file
     async with archive.writing() as connection:
         which = f"SELECT m.chat_id, m.message_id {_READABLE} AND m.file = ? AND ({_SAME_FILE})"
-        rows = await connection.execute_fetchall(which, (file.id, *waiting.key))
-        keys = [PostKey(*row) for row in rows]
+        keys = [PostKey(*row) for row in await connection.execute_fetchall(which, (file.id, *waiting.key))]
         if texts:
             await assign_sequence_numbers(connection, keys, media_text=encode_json(list(texts)))
         sql = "UPDATE media SET state = 'read', problem = '', digest = ? WHERE chat_id = ? AND message_id = ?"

@@ -96,13 +96,9 @@ async def find_texts_by_band(
 
 
 async def save_copies(
-    archive: Archive,
-    before: int,
-    after: int,
-    rows: Sequence[CopyRow],
-    gone: Iterable[PostKey],
-    alike: Iterable[tuple[bytes, bytes]] = (),
-) -> bool:
+    archive: Archive, before: int, after: int, rows: Sequence[CopyRow], gone: Iterable[PostKey],
+    alike: Iterable[tuple[bytes, bytes]],
+) -> bool:  # fmt: skip
     """Insert rows, delete posts and move the watermark from `before` to `after` in one transaction.
 
     `gone` holds the keys to delete, those that `rows` replace included. `alike` holds pairs of hashes of

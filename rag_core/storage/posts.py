@@ -86,15 +86,14 @@ async def _update_posts(archive: Archive, keys: Iterable[PostKey], which: str, *
 
 async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, guarded: bool = False) -> None:
     """Make the indexes read a channel's living posts again, or all; with `guarded` protected and paid ones."""
-    last = await archive.value("SELECT value FROM sequence")
+    sql = (
+        "SELECT chat_id, message_id FROM posts WHERE deleted_at IS NULL AND seq <= ?1 "
+        "AND (?2 IS NULL OR chat_id = ?2) AND (NOT ?3 OR guarded IS NOT NULL) ORDER BY seq LIMIT ?4"
+    )
+    values = (await get_last_seq(archive), chat_id, guarded, TRANSACTION_ROWS)
     while True:
         async with archive.writing() as connection:
-            rows = await connection.execute_fetchall(
-                "SELECT chat_id, message_id FROM posts WHERE deleted_at IS NULL AND seq <= ?1 "
-                "AND (?2 IS NULL OR chat_id = ?2) AND (NOT ?3 OR guarded IS NOT NULL) ORDER BY seq LIMIT ?4",
-                (last, chat_id, guarded, TRANSACTION_ROWS),
-            )
-            keys = [PostKey(*row) for row in rows]
+            keys = [PostKey(*row) for row in await connection.execute_fetchall(sql, values)]
             if not keys:
                 return
             await assign_sequence_numbers(connection, keys)

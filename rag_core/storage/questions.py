@@ -1,9 +1,8 @@
 """Questions: the queue, answers by handle or message, outgoing answers, links, traces, votes, and their statistics.
 
 A question that was running when the bot stopped is queued again; an answer is kept before it is sent, so that one
-that did not arrive is sent after a restart. Traces hold stages, timings, counts and errors,
-never a text of readers or posts. A link to a question has a random handle that nobody can guess. A reader has one
-vote on each answer, good or bad, with a reason for a bad one.
+that did not arrive is sent after a restart. Traces hold stages, timings, counts and errors, never a text. A link to a
+question has a random handle that nobody can guess. A reader has one vote on each answer, with a reason for a bad one.
 """
 
 from __future__ import annotations
@@ -99,12 +98,11 @@ async def save_vote(archive: Archive, question_id: int, user_id: int, *, good: b
 async def count_votes(archive: Archive, *, question_id: int | None = None, since: datetime | None = None) -> VoteCounts:
     """Count the votes on one answer, or those of all readers since a moment."""
     reasons = ", ".join(f"count(*) FILTER (WHERE reason = '{reason}')" for reason in VOTE_REASONS)
-    (row,) = await archive.rows(
+    ((good, bad, *why),) = await archive.rows(
         f"SELECT count(*) FILTER (WHERE good), count(*) FILTER (WHERE NOT good), {reasons} FROM votes "
         "WHERE (?1 IS NULL OR question_id = ?1) AND voted_at >= ?2",
         (question_id, to_unix_time(since) if since else 0),
     )
-    good, bad, *why = row
     return VoteCounts(good, bad, tuple(why))
 
 

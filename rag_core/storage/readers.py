@@ -387,8 +387,7 @@ _USER_RECORDS_SQL = {
 async def list_user_records(archive: Archive, user_id: int) -> dict[str, list[dict[str, object]]]:
     """List what is stored of a user beside questions, for the user, oldest first: rows of `_USER_RECORDS_SQL` by kind.
 
-    `asked` is their own question or None. Of the `names` in turns only the number: they come from posts that the user
-    may no longer be allowed to read.
+    Of the `names` in turns only the number: the user may no longer be allowed to read the posts they come from.
     """
     return {kind: [dict(row) for row in await archive.rows(sql, (user_id,))] for kind, sql in _USER_RECORDS_SQL.items()}
 

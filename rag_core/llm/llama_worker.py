@@ -514,9 +514,8 @@ class LlamaModel:
         text = codecs.getincrementaldecoder("utf-8")("ignore")  # buffers incomplete characters
         written, finish = 0, "length"
         try:
-            with contextlib.closing(
-                TokenSampler(self._words.vocab, self._words.size, ask["how"], ask["grammar"])
-            ) as sampler:
+            sampler = TokenSampler(self._words.vocab, self._words.size, ask["how"], ask["grammar"])
+            with contextlib.closing(sampler):
                 evaluated = self._read_prompt(tokens, ask, on_progress)
                 most = min(ask["how"]["max_tokens"], self.context - len(tokens))
                 while written < most:
@@ -615,36 +614,39 @@ class LlamaModel:
 _SHUTDOWN_GRACE_S = 2.0  # for a graceful exit when the parent is gone
 
 
-class RequestServer:
-    """Request loop of the worker: it reads on while a request runs, so that this can be stopped."""
+def main(path: str, options: dict[str, Any], requests: BinaryIO, replies: BinaryIO) -> None:
+    """Load the model, report it as ready, and serve one request after another."""
 
-    def __init__(self, native: LlamaModel, replies: BinaryIO) -> None:
-        self._native, self._replies = native, replies
-        self._jobs: queue.Queue[Message | None] = queue.Queue()
+    def say(**reply: Any) -> None:
+        write_message(replies, reply)
 
-    def listen(self, requests: BinaryIO) -> None:
-        """Read requests until the parent is gone; then exit, at the latest after two seconds."""
+    try:
+        model = LlamaModel(path, options)
+    except RequestRefused as exc:
+        say(refused=exc.kind, said=str(exc))
+        return
+    say(ready=True, context=model.context, name=model.name)
+    jobs: queue.Queue[Message | None] = queue.Queue()
+
+    def listen() -> None:
+        """Read on while a request runs, so that it can be stopped; exit soon after the parent is gone."""
         while received := read_message(requests):
             message, _ = received
-            self._native.stop("stop" in message)  # the request before is over where another one comes
+            model.stop("stop" in message)  # the request before is over where another one comes
             if "stop" not in message:
-                self._jobs.put(message)
-        self._native.stop(True)
-        self._jobs.put(None)
+                jobs.put(message)
+        model.stop(True)
+        jobs.put(None)
         time.sleep(_SHUTDOWN_GRACE_S)
         os._exit(0)
 
-    def work(self) -> None:
-        """Process one request after another."""
-        while (job := self._jobs.get()) is not None:
-
-            def say(**reply: Any) -> None:
-                write_message(self._replies, reply)
-
+    threading.Thread(target=listen, daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):
+        while (job := jobs.get()) is not None:
             say(began=True)
             end: Message = {}
             try:
-                for reply in getattr(self._native, job["do"])(job, say):
+                for reply in getattr(model, job["do"])(job, say):
                     say(**reply)
             except RequestStopped:
                 end = {"stopped": True}
@@ -653,20 +655,6 @@ class RequestServer:
             except Exception as exc:  # a bug in one request must not end the worker
                 end = {"refused": "failed", "said": f"{type(exc).__name__}: {exc}"[:300]}
             say(over=True, **end)
-
-
-def main(path: str, options: dict[str, Any], requests: BinaryIO, replies: BinaryIO) -> None:
-    """Load the model, report it as ready, and serve requests."""
-    try:
-        model = LlamaModel(path, options)
-    except RequestRefused as exc:
-        write_message(replies, {"refused": exc.kind, "said": str(exc)})
-        return
-    write_message(replies, {"ready": True, "context": model.context, "name": model.name})
-    server = RequestServer(model, replies)
-    threading.Thread(target=server.listen, args=(requests,), daemon=True).start()
-    with contextlib.suppress(BrokenPipeError):
-        server.work()
     os._exit(0)  # the listening thread may hold the input: an orderly exit would wait for it
 
 

@@ -40,7 +40,6 @@ from rag_core.settings import LlmSettings
 
 _GGUF_MAGIC = b"GGUF"
 _MIN_GGUF_BYTES = 24  # magic, version, two counts
-_GB = 1e9
 _MEMINFO_FILE = Path("/proc/meminfo")
 # The limit of a container, by cgroups of version 2 or 1.
 _CGROUP_MEMORY_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -92,7 +91,7 @@ def check_memory_fits(path: Path, free: int | None, context: int = _CONTEXT_TOKE
     needed = estimate_memory(path.stat().st_size, context)
     if free is not None and needed > free:
         raise ModelUnavailable(
-            f"The model {path.name} needs {needed / _GB:.1f} GB of memory and {free / _GB:.1f} GB are free: "
+            f"The model {path.name} needs {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free: "
             "choose a smaller one, or put layers on a GPU with LLM__GPU_LAYERS."
         )
 
@@ -159,9 +158,8 @@ class LlmWorkerProcess:
     async def start(cls, path: Path, options: Mapping[str, Any], patience: float) -> LlmWorkerProcess:
         """Start the worker and wait until its model is loaded. Raises ModelUnavailable."""
         log = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - lives as long as the worker
-        with translate_errors(
-            ModelUnavailable, OSError, say="The model's process cannot be started: {}. Free some memory."
-        ):
+        say = "The model's process cannot be started: {}. Free some memory."
+        with translate_errors(ModelUnavailable, OSError, say=say):
             worker = await WorkerProcess.start("-m", _WORKER_MODULE, str(path), json.dumps(options), log=log)
         child = cls(worker, log, patience)
         try:
@@ -305,8 +303,7 @@ class LocalSession:
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
-        end = await _receive_last(self._ask, "odds", **asdict(prompt), words=[yes, no])
-        return float(end["odds"])
+        return float((await _receive_last(self._ask, "odds", **asdict(prompt), words=[yes, no]))["odds"])
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
@@ -346,8 +343,7 @@ class LocalModel:
         self._background: asyncio.Task[object] | None = None
         self._child: LlmWorkerProcess | None = None
         self._loading: asyncio.Task[LlmWorkerProcess] | None = None
-        self._idle: asyncio.TimerHandle | None = None
-        self._unloading: asyncio.Task[None] | None = None
+        self._idle: asyncio.Task[None] | None = None  # which unloads the model after a while
         self.context, self._said_name = settings.context, ""
 
     @property
@@ -390,12 +386,12 @@ class LocalModel:
             yield
         finally:
             if self._settings.idle_minutes and not self._turns.closed:
-                loop = asyncio.get_running_loop()
-                self._idle = loop.call_later(60 * self._settings.idle_minutes, self._begin_unloading)
+                self._idle = asyncio.create_task(self._unload_when_idle())
 
-    def _begin_unloading(self) -> None:
+    async def _unload_when_idle(self) -> None:
+        await asyncio.sleep(60 * self._settings.idle_minutes)
         if not self._turns.waiting:
-            self._unloading = asyncio.create_task(self.unload())
+            await self.unload()
 
     async def load(self) -> None:
         """Load the model now. Raises ModelUnavailable."""
@@ -510,11 +506,7 @@ class LocalModel:
     async def close(self) -> None:
         """Stop the worker; waiting requests raise GenerationFailed."""
         self._turns.close(MODEL_CLOSED)
-        if self._idle is not None:
-            self._idle.cancel()
-        if self._unloading is not None:
-            self._unloading.cancel()
-            await asyncio.wait([self._unloading])
+        await _cancel_task(self._idle)
         await self._stop_worker()
 
 

@@ -20,7 +20,7 @@ import json
 import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import chain
@@ -88,7 +88,7 @@ def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decod
     for message in messages:
         plain = message["content"].encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be sent
         message["content"] = _CONTROL_TOKEN_PATTERN.sub(lambda found: found[0] + " ", plain)
-    return {**({"model": model} if model else {}), "messages": messages, **how}
+    return {"model": model, "messages": messages, **how}
 
 
 def build_reply_constraint(
@@ -111,9 +111,8 @@ def compute_log_odds(reply: Any, yes: str, no: str) -> float | None:
     try:
         given = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         top = [(str(each["token"]), float(each["logprob"])) for each in given]
+        lowest = min(logprob for _, logprob in top)  # ValueError where there are none
     except (LookupError, TypeError, ValueError):
-        return None
-    if not top:
         return None
 
     def begins(token: str, word: str) -> bool:
@@ -121,8 +120,8 @@ def compute_log_odds(reply: Any, yes: str, no: str) -> float | None:
         return bool(plain) and word.casefold().startswith(plain)
 
     def find(word: str, other: str) -> float:
-        found = [logprob for token, logprob in top if begins(token, word) and not begins(token, other)]
-        return max(found, default=min(logprob for _, logprob in top))
+        found = (logprob for token, logprob in top if begins(token, word) and not begins(token, other))
+        return max(found, default=lowest)
 
     return find(yes, no) - find(no, yes)
 
@@ -165,6 +164,7 @@ class LlmServer:
         try:
             given = URL(url.strip().rstrip("/"))
             self.place = f"{given.host}:{given.port}"  # without a password
+            self.title = f"The language model's server {self.place}"
         except ValueError:
             given = URL()
         if given.scheme not in ("http", "https") or not given.host:
@@ -221,10 +221,8 @@ class LlmServer:
             with self._translate_errors():
                 async with asyncio.timeout_at(until):
                     response = await self._send_with_retries(path, body)
-                try:
+                with closing(response):
                     yield response
-                finally:
-                    response.close()
         except ServerUnavailable:
             self._breaker.record_failure()
             raise
@@ -238,33 +236,29 @@ class LlmServer:
             wait_initial=_FIRST_RETRY_PAUSE_S,
             wait_max=_MAX_RETRY_PAUSE_S,
         )
-        place = f"The language model's server {self.place}"
         async for attempt in tries:
             with attempt:
                 if self._session is None:
                     self._session = ClientSession(headers=self._headers, connector=TCPConnector(limit=_MAX_CONNECTIONS))
                 silence = ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=self._patience)
                 given: dict[str, Any] = {"json": body, "timeout": silence, "allow_redirects": False}
+                method = "GET" if body is None else "POST"
                 try:
-                    response = await self._session.request(
-                        "GET" if body is None else "POST", self._root + path, **given
-                    )
+                    response = await self._session.request(method, self._root + path, **given)
                 except ServerTimeoutError:
                     raise
                 except (ClientError, OSError):
-                    raise _TransientServerFailure(f"{place} cannot be reached: start it.") from None
+                    raise _TransientServerFailure(f"{self.title} cannot be reached: start it.") from None
                 status = response.status
                 if status == 200:
                     return response
-                try:
+                with closing(response):
                     said = (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace").lower()
-                finally:
-                    response.close()
                 if status not in (401, 403, 404) and "logprobs" not in said and (status == 429 or status >= 500):
                     busy = "is busy" if status in (429, 503) else f"failed ({status})"
-                    raise _TransientServerFailure(f"{place} {busy}: ask again later, its log says more.")
+                    raise _TransientServerFailure(f"{self.title} {busy}: ask again later, its log says more.")
                 if status in (401, 403):
-                    reason = f"{place} wants another key: check LLM__KEY."
+                    reason = f"{self.title} wants another key: check LLM__KEY."
                 elif status == 404:
                     reason = f"The server {self.place} has no such model: check LLM__URL and LLM__NAME."
                 elif "context" in said:
@@ -283,15 +277,11 @@ class LlmServer:
         try:
             yield
         except ServerTimeoutError:
-            raise ServerUnavailable(
-                f"The language model's server {self.place} said nothing for too long: is it overloaded?"
-            ) from None
+            raise ServerUnavailable(f"{self.title} said nothing for too long: is it overloaded?") from None
         except TimeoutError:
-            raise ServerTooSlow(
-                f"The language model's server {self.place} took too long to answer: is it overloaded?"
-            ) from None
+            raise ServerTooSlow(f"{self.title} took too long to answer: is it overloaded?") from None
         except (ClientError, OSError):
-            raise ServerUnavailable(f"The language model's server {self.place} broke off: ask again.") from None
+            raise ServerUnavailable(f"{self.title} broke off: ask again.") from None
         except (ValueError, RecursionError, HttpProcessingError):  # the last: a line without an end
             raise self.make_protocol_error() from None
 
@@ -353,7 +343,7 @@ class RemoteSession:
             # pieces came so slowly that no reply would end in time
             self.dripped |= not finish and took > _DRIP_AFTER_S and 0 < len(pieces) < _MIN_PIECES_PER_S * took
         if not finish:
-            raise ServerUnavailable(f"The language model's server {self._server.place} broke off: ask again.")
+            raise ServerUnavailable(f"{self._server.title} broke off: ask again.")
         usage, timings = counts.get("usage", {}), counts.get("timings", {})
         read = _read_int(usage, "prompt_tokens")
         cached = _read_int(usage.get("prompt_tokens_details"), "cached_tokens")
@@ -390,11 +380,10 @@ class RemoteSession:
 async def _count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> int:
     """Count the tokens of a text. Raises ServerRefused for a server that cannot count, and GenerationFailed."""
     plain = text.encode("utf-8", "replace").decode("utf-8")
-    named = {"model": met.model} if met.model else {}
     asked: dict[ServerDialect, tuple[str, dict[str, Any]]] = {
         ServerDialect.LLAMA_SERVER: ("/tokenize", {"content": plain}),
         ServerDialect.LLAMA_PYTHON: ("/extras/tokenize/count", {"input": plain}),
-        ServerDialect.VLLM: ("/tokenize", {**named, "prompt": plain, "add_special_tokens": False}),
+        ServerDialect.VLLM: ("/tokenize", {"model": met.model, "prompt": plain, "add_special_tokens": False}),
     }
     if met.dialect not in asked:
         raise ServerRefused(f"The server {server.place} does not count tokens.", 404, "")
@@ -428,10 +417,7 @@ class RemoteModel:
     def __init__(
         self, settings: LlmSettings, patience: float = _SERVER_SILENCE_TIMEOUT_S, rest: float = _BREAKER_RESET_S
     ) -> None:
-        """`patience` is the read timeout, `rest` the pause of the circuit breaker, both in seconds.
-
-        Raises ModelUnavailable for an invalid address.
-        """
+        """`patience`: seconds of the read timeout, `rest`: of the breaker's pause. Raises ModelUnavailable."""
         self._turns, self.breaker = FairScheduler(settings.parallel), CircuitBreaker(rest)
         self._server = LlmServer(settings.url, settings.key.get_secret_value(), patience, self.breaker)
         self.place = self._server.place  # host and port
@@ -525,10 +511,7 @@ class RemoteModel:
         return ServerInfo(dialect, model, min(settings.context, size) if size else settings.context)
 
     async def measure_speed(self) -> TokenRates:
-        """Measure the rates as seen from here, with some hundred tokens; takes a turn. Raises GenerationFailed.
-
-        The rate of prompts is 0 where the server does not count them.
-        """
+        """Measure the rates seen from here, in a turn; 0 of prompts that are not counted. Raises GenerationFailed."""
         async with self.turn(0) as session:
             tokens = (await session.count([_SPEED_SAMPLE]))[0]
             end = await collect_generation(session.stream(Prompt("", _SPEED_SAMPLE), DecodingParams(32)))

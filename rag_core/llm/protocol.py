@@ -200,8 +200,6 @@ class LanguageModel(Protocol):
 
 async def collect_generation(pieces: AsyncIterator[str | Generation]) -> Generation:
     """Read a stream to its end and return the generation."""
-    last: str | Generation | None = None
-    async for piece in pieces:
-        last = piece
+    last = [piece async for piece in pieces][-1]
     assert isinstance(last, Generation)
     return last

@@ -75,11 +75,8 @@ class StageEstimate:
 
 def estimate_stages(rates: TokenRates, budgets: Budgets) -> tuple[StageEstimate, ...]:
     """Estimate judging, planning and writing, in this order."""
-    return (
-        StageEstimate("judge", rates.estimate_seconds(*_TOKENS[Stage.JUDGE]), budgets.judge),
-        StageEstimate("plan", rates.estimate_seconds(*_TOKENS[Stage.PLAN]), budgets.plan),
-        StageEstimate("write", rates.estimate_seconds(*_TOKENS[Stage.WRITE]), min(budgets.write, _MAX_WRITE_S)),
-    )
+    limits = {Stage.JUDGE: budgets.judge, Stage.PLAN: budgets.plan, Stage.WRITE: min(budgets.write, _MAX_WRITE_S)}
+    return tuple(StageEstimate(stage, rates.estimate_seconds(*_TOKENS[stage]), most) for stage, most in limits.items())
 
 
 def judges_only(name: str) -> bool:

@@ -65,10 +65,9 @@ class FairScheduler:
         except asyncio.CancelledError:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-                self._grant_turns()
             elif waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
                 self._busy -= 1  # the turn was granted, and is not used
-                self._grant_turns()
+            self._grant_turns()
             raise
         try:
             yield
@@ -112,11 +111,7 @@ class TimedSession:
     """
 
     def __init__(
-        self,
-        session: LlmSession,
-        model: LanguageModel,
-        stages: Sequence[asyncio.Timeout],
-        note: Callable[..., None],
+        self, session: LlmSession, model: LanguageModel, stages: Sequence[asyncio.Timeout], note: Callable[..., None]
     ) -> None:
         self._session, self._model, self._stages, self._note = session, model, stages, note
         self._judged = 0  # tokens read for a yes or no

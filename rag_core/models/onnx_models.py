@@ -289,10 +289,7 @@ def _build_text_digest(text: str) -> bytes:
 
 
 class Embedder:
-    """Embedding model: texts to vectors of unit length. Vectors of models with different names are not comparable.
-
-    `close` releases the model and its thread.
-    """
+    """Embedding model: texts to unit vectors, comparable under one name. `close` releases the model and its thread."""
 
     def __init__(self, row: ModelSpec, networks: Sequence[_EmbeddingNetwork], thread: OnnxThread) -> None:
         self._networks, self._thread = networks, thread
@@ -376,10 +373,7 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
 
 
 class _EmbeddingNetwork:
-    """Network that fills one block of the vector, for texts of `row.languages`; loaded with its first text.
-
-    `make_vector` of a text is there from `load` on.
-    """
+    """Network that fills one block of the vector, for texts of `row.languages`; loaded with its first text."""
 
     def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread, block: slice) -> None:
         self.row, self.block = row, block
@@ -391,7 +385,7 @@ class _EmbeddingNetwork:
         if row.adapter:
             with np.load(Path(__file__).with_name(row.adapter)) as adapter:
                 self._heads = adapter["token_heads"]
-        self.make_vector: Callable[[str, int], NDArray[Any]] | None = None
+        self.make_vector: Callable[[str, int], NDArray[Any]] | None = None  # of a text and its kind, from `load` on
         self.asked: LRUCache[bytes, TokenOutput] = LRUCache(_KEPT_QUESTIONS)
         self._offline: OfflineModel | None = None
         self._tokenizer: Tokenizer | None = None
@@ -515,10 +509,7 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
 
 
 class Reranker:
-    """Cross-encoder in a thread of its own, which `close` ends.
-
-    `pair_s` is the time for one full-length text, in seconds.
-    """
+    """Cross-encoder in a thread of its own, which `close` ends. `pair_s`: seconds for one full-length text."""
 
     def __init__(self, row: ModelSpec, model: Scorer, thread: OnnxThread) -> None:
         self._row, self._model, self._thread = row, model, thread

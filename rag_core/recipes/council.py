@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, translate_errors
@@ -48,15 +48,13 @@ _MAX_PARTS, _MAX_ASK_LENGTH = 3, 120  # parts, characters of a question for a mi
 _MAX_CLAIMS = 9  # of an answer: one digit in the grammar
 _REPLY_TOKENS = 200
 _MAX_QUESTION_LENGTH = 400  # characters
-PARTS_GRAMMAR = "\n".join(
-    (
-        rf'root ::= "{{\"parts\": [" part (", " part){{0,{_MAX_PARTS - 1}}} "]}}"',
-        r'part ::= "{\"state\": \"" state "\", \"claims\": [" claims "], \"ask\": \"" ask "\"}"',
-        rf"ask ::= [{LETTERS}]{{0,{_MAX_ASK_LENGTH}}}",
-        r'claims ::= ([1-9] (", " [1-9]){0,4})?',
-        'state ::= "FULLY" | "PARTIALLY" | "NOT"',
-    )
-)
+PARTS_GRAMMAR = rf"""
+root ::= "{{\"parts\": [" part (", " part){{0,{_MAX_PARTS - 1}}} "]}}"
+part ::= "{{\"state\": \"" state "\", \"claims\": [" claims "], \"ask\": \"" ask "\"}}"
+ask ::= [{LETTERS}]{{0,{_MAX_ASK_LENGTH}}}
+claims ::= ([1-9] (", " [1-9]){{0,4}})?
+state ::= "FULLY" | "PARTIALLY" | "NOT"
+"""
 
 
 async def run_council(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
@@ -179,16 +177,12 @@ async def _predict_from_each_source(
 class _QuestionPart(BaseModel):
     """Part of a question; `claims`: the sentences that answer it; `ask`: a question for what is missing."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
     state: Literal["FULLY", "PARTIALLY", "NOT"]
     ask: str = ""
     claims: tuple[int, ...] | None = None
 
 
 class _PartsReply(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     parts: list[_QuestionPart] = Field(min_length=1)
 
 

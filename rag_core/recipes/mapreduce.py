@@ -45,21 +45,19 @@ _READING_TIME_SHARE = 0.7  # of the time for reading; after it no further post i
 _MIN_OVERLAP = 0.2  # below this overlap of question and answer, the answer may be off topic
 _REPLY_TOKENS = 240
 _MAX_PASSAGE_LENGTH, _MAX_QUESTION_LENGTH = 1400, 400  # characters: about 400 and 100 tokens
-MAP_GRAMMAR = "\n".join(
-    (
-        r'root ::= "{\"relevant\": " (yes | no) "}"',
-        r'no ::= "false, \"facts\": []"',
-        rf'yes ::= "true, \"facts\": [" fact (", " fact){{0,{_MAX_FACTS - 1}}} "]"',
-        rf'fact ::= "\"" [{LETTERS}]{{8,{_MAX_FACT_LENGTH}}} "\""',
-    )
-)
+MAP_GRAMMAR = rf"""
+root ::= "{{\"relevant\": " (yes | no) "}}"
+no ::= "false, \"facts\": []"
+yes ::= "true, \"facts\": [" fact (", " fact){{0,{_MAX_FACTS - 1}}} "]"
+fact ::= "\"" [{LETTERS}]{{8,{_MAX_FACT_LENGTH}}} "\""
+"""
 _RELEVANT_FIELD = re.compile(r"[\"']?relevant[\"']?\s*[:=]\s*[\"']?(true|false|yes|no|да|нет)", re.I)
 _FACTS_FIELD = re.compile(r"[\"']?facts[\"']?\s*[:=]\s*\[(.*?)(?:\]|$)", re.I | re.S)
 _JSON_STRING = re.compile(r"\"((?:[^\"\\]|\\.)+)\"")
 
 
 class _MapReply(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(strict=True)
 
     relevant: bool
     facts: list[str] = Field(default_factory=list)

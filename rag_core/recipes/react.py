@@ -188,11 +188,8 @@ async def open_post(context: ToolContext, post: PostNumber, around: Annotated[in
             passages = sorted([hit.passage, *await context.read_passages(near)], key=lambda one: one.date)
     numbers = context.add_hits(Hit(one, hit.score if one is hit.passage else 0.0, hit.leg) for one in passages)
     texts = {n: context.found[n - 1].passage for n in numbers}
-    return {
-        "posts": [
-            {"post": n, "date": f"{one.date:%Y-%m-%d}", "text": one.text[:_MAX_POST_LENGTH]} for n, one in texts.items()
-        ]
-    }
+    posts = [{"post": n, "date": f"{p.date:%Y-%m-%d}", "text": p.text[:_MAX_POST_LENGTH]} for n, p in texts.items()]
+    return {"posts": posts}
 
 
 async def list_posts(
@@ -454,10 +451,7 @@ _TakenStep = tuple[dict[str, Any], str]  # a tool call and what it gave
 
 
 async def run_react(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
-    """Run the recipe `react`. Raises RecipeFailed without a model, or where nothing is found.
-
-    Where the last tool counted, its exact answer is returned as it is.
-    """
+    """Run the recipe `react`. Raises RecipeFailed without a model, or where nothing is found."""
     model = require_model("react", rag.writer or rag.planner)
     if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)

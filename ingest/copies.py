@@ -122,12 +122,8 @@ def _is_footer(line: str) -> bool:
         return len(words) <= _MAX_CREDIT_WORDS
     if not _CHANNEL_ADDRESS_PATTERN.search(line):
         return False
-    short = (
-        len(words) <= _MAX_SIGNATURE_WORDS
-        and not _SENTENCE_STOP_PATTERN.search(bare)
-        and not any(map(str.isdigit, words))
-    )
-    return short or ("|" in bare and len(words) <= _MAX_FOOTER_ROW_WORDS)
+    few = len(words) <= _MAX_SIGNATURE_WORDS and not any(map(str.isdigit, words))
+    return (few and not _SENTENCE_STOP_PATTERN.search(bare)) or ("|" in bare and len(words) <= _MAX_FOOTER_ROW_WORDS)
 
 
 def _is_signature(words: list[str]) -> bool:
@@ -310,7 +306,7 @@ class CopyIndexer:
         self._archive = archive
         self._turn = asyncio.Lock()
 
-    async def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
+    async def catch_up(self, progress: Callable[[int], None] = lambda done: None) -> int:
         """Process the changes since the watermark; return their number.
 
         `progress` gets the number of changes done so far. Raises ArchiveUnavailable; finished batches stay saved.
@@ -328,8 +324,7 @@ class CopyIndexer:
                 else:  # another process was faster
                     mark = await near_duplicates.load_copy_watermark(archive, describe_fingerprint())
                 done += len(batch)
-                if progress:
-                    progress(done)
+                progress(done)
         return done
 
     async def waiting(self) -> int:

@@ -103,6 +103,7 @@ class ChatReader:
 
     def posts(self, messages: Iterator[object]) -> Iterator[Post]:
         """Parse the posts among the messages, in order; the rest is counted."""
+        parse = partial(parse_exported_post, chat_id=self.channel.chat_id, zone=self.zone, folder=self.folder)
         for message in messages:
             self.entries += 1
             entry = parse_object(message)
@@ -114,11 +115,7 @@ class ChatReader:
             if type(message_id) is int and 0 < message_id <= MAX_ID:
                 self.seen.append(message_id)
             try:
-                channel = self.channel
-                in_channel = channel.kind == "channel"
-                post = parse_exported_post(
-                    entry, channel.chat_id, zone=self.zone, broadcast=in_channel, folder=self.folder
-                )
+                post = parse(entry, broadcast=self.channel.kind == "channel")
             except UnreadMessage as exc:
                 self.unread[exc.fields[0]] += 1
                 continue
@@ -169,9 +166,8 @@ class ChatReader:
             said = "{title}: left out {count} entries that could not be read."
             yield note(said, code="import-note-broken", count=self.broken)
         if count := self.unread.total():
-            kinds = ", ".join(
-                f"{kind} {number}" for kind, number in self.unread.most_common(_MAX_NAMED_KINDS) if number
-            )
+            named = self.unread.most_common(_MAX_NAMED_KINDS)
+            kinds = ", ".join(f"{kind} {number}" for kind, number in named if number)
             said = "{title}: {count} messages were not read, because their kind is not known ({kinds})."
             yield note(said, code="import-note-unread", count=count, kinds=kinds)
 
@@ -195,7 +191,10 @@ class ImportReport:
 
 
 async def import_export(
-    archive: Archive, path: Path, options: ImportOptions, progress: Callable[[int, int], None] | None = None
+    archive: Archive,
+    path: Path,
+    options: ImportOptions,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ImportReport:
     """Import a result.json, or the one in a folder.
 
@@ -207,8 +206,7 @@ async def import_export(
     report = ImportReport()
 
     def tell(part: float) -> None:
-        if progress:
-            progress(int(2 * source.size * min(part, 1.0)), 2 * source.size)
+        progress(int(2 * source.size * min(part, 1.0)), 2 * source.size)
 
     # the whole export is scanned first, so that a bad one is refused before anything is stored
     scan = asyncio.ensure_future(asyncio.to_thread(source.survey))

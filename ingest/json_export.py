@@ -149,9 +149,8 @@ class JsonExport:
                 file = path / "result.json"
                 file = next(path.glob("messages*.html"), file) if not file.exists() else file
             if not file.is_file():
-                raise ImportRefused(
-                    "There is no file {file}. Give the result.json of an export, or its folder.", file=file
-                )
+                said = "There is no file {file}. Give the result.json of an export, or its folder."
+                raise ImportRefused(said, file=file)
             with file.open("rb") as opened:
                 head = opened.read(256)
             self.size = file.stat().st_size  # in bytes

@@ -121,9 +121,7 @@ class MessageKind:
 MESSAGE_KINDS = (
     MessageKind("animation", ("animation",), named=True),
     MessageKind("video", ("video_file",), named=True),
-    MessageKind(
-        "audio", ("audio_file",), {"performer": "performer", "title": "title"}, format_text=_format_audio, named=True
-    ),
+    MessageKind("audio", ("audio_file",), {"performer": "performer", "title": "title"}, _format_audio, named=True),
     MessageKind("sticker", ("sticker",)),
     MessageKind("voice", ("voice_message",)),
     MessageKind("video_note", ("video_message",)),
@@ -224,11 +222,10 @@ def find_unknown_fields(message: Fields, *, exported: bool = False) -> tuple[str
 # The Bot API's kind -> what is read of it; of documents it depends on the file.
 _READ_AS = {"photo": PICTURE, "voice": VOICE, "video_note": VOICE, "audio": VOICE, "video": VOICE}
 _READ_AS_BY_SUFFIX = {
-    ".pdf": DOCUMENT, ".docx": DOCUMENT, ".xlsx": DOCUMENT, ".txt": DOCUMENT, ".md": DOCUMENT, ".csv": DOCUMENT,
-    ".png": PICTURE, ".jpg": PICTURE, ".jpeg": PICTURE, ".webp": PICTURE, ".bmp": PICTURE, ".tif": PICTURE,
-    ".tiff": PICTURE, ".ogg": VOICE, ".oga": VOICE, ".opus": VOICE, ".mp3": VOICE, ".m4a": VOICE, ".wav": VOICE,
-    ".flac": VOICE,
-}  # fmt: skip
+    **dict.fromkeys((".pdf", ".docx", ".xlsx", ".txt", ".md", ".csv"), DOCUMENT),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"), PICTURE),
+    **dict.fromkeys((".ogg", ".oga", ".opus", ".mp3", ".m4a", ".wav", ".flac"), VOICE),
+}
 _MAX_VIDEO_SECONDS = 600  # of longer ones the sound is rarely a message
 _MAX_NUMBER = 2**40
 

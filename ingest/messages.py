@@ -52,17 +52,14 @@ _RANK_BY_SEPARATOR = {"": 0, " ": 1, " | ": 2, "\n": 3}
 
 @dataclass(slots=True)
 class RichText:
-    """Text of a rich message; `files` are the names of the files in it. Mutable: filled while blocks are read.
-
-    `separator` comes before the next piece.
-    """
+    """Text of a rich message; `files` are the names of the files in it. Mutable: filled while blocks are read."""
 
     pieces: list[str] = field(default_factory=list)
     entities: list[Entity] = field(default_factory=list)
     links: dict[str, None] = field(default_factory=dict)
     files: dict[str, None] = field(default_factory=dict)
     units: int = 0
-    separator: str = ""
+    separator: str = ""  # before the next piece
 
     @property
     def text(self) -> str:
@@ -273,12 +270,10 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         parent = {}
     elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
     paid = message.get("is_paid_post") is True or "paid_media" in message
-    media = Media(kind.name, file=find_live_file(message, kind)) if kind else None
-    if kind and kind.named:
-        file = parse_object(message[kind.name])
+    media = _build_media("document", ", ".join(rich.files), None) if rich.files else None
+    if kind:
+        file = parse_object(message[kind.name]) if kind.named else {}
         media = _build_media(kind.name, file.get("file_name"), file.get("mime_type"), find_live_file(message, kind))
-    elif rich.files and not kind:
-        media = _build_media("document", ", ".join(rich.files), None)
     in_topic = message.get("is_topic_message") is True and "message_thread_id" in message
     post = Post(
         key=PostKey(chat_id, parse_integer(message.get("message_id"))),
@@ -324,12 +319,7 @@ def parse_topic_title(message: Mapping[str, Any]) -> tuple[int, str, int] | None
 
 
 def parse_exported_post(
-    message: Mapping[str, Any],
-    chat_id: int,
-    *,
-    zone: tzinfo = UTC,
-    broadcast: bool = True,
-    folder: Path | None = None,
+    message: Mapping[str, Any], chat_id: int, *, zone: tzinfo = UTC, broadcast: bool = True, folder: Path | None = None
 ) -> Post | None:
     """Parse an exported message; None for service entries and what the exporter did not support.
 
@@ -435,6 +425,5 @@ def _extract_exported_origin(message: Mapping[str, Any]) -> Origin | None:
     digits = peer.lstrip("abcdefghijklmnopqrstuvwxyz")
     sign = _ID_PREFIX_BY_PEER_TYPE.get(peer.removesuffix(digits))
     known = sign is not None and digits.isascii() and digits.isdigit() and len(digits) < 16
-    return Origin(
-        parse_text(message["forwarded_from"], MAX_NAME_LENGTH) or "", int(f"{sign}{digits}") if known else None
-    )
+    name = parse_text(message["forwarded_from"], MAX_NAME_LENGTH) or ""
+    return Origin(name, int(f"{sign}{digits}") if known else None)

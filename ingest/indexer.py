@@ -13,8 +13,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
@@ -154,7 +153,7 @@ class LexicalIndexer:
         self._unsaved = 0
         self._turn = asyncio.Lock()
 
-    async def catch_up(self, progress: Callable[[int], None] | None = None, *, save: bool = True) -> int:
+    async def catch_up(self, progress: Callable[[int], None] = lambda done: None, *, save: bool = True) -> int:
         """Index the changes since the watermark; return the number of changed posts.
 
         `progress` gets the number of changes done so far; without `save` nothing is written to disk, for a process
@@ -165,8 +164,7 @@ class LexicalIndexer:
             while (batch := await read_changes(self._archive, self.lexical.watermark)).changes:
                 await _run_to_completion(self._take, batch)
                 done += len(batch.changes)
-                if progress:
-                    progress(done)
+                progress(done)
             if save and self._unsaved >= _SAVE_AFTER_CHANGES:
                 await self._save()
         return done
@@ -197,7 +195,7 @@ class LexicalIndexer:
         await fresh_indexer.catch_up(save=False)  # most of the work, while new posts are still indexed
         async with self._turn:
             await fresh_indexer.catch_up(save=False)
-            await _run_to_completion(fresh.save, get_lexical_folder(self._archive.folder), self._archive.identity)
+            await fresh_indexer._save()
             await _run_to_completion(self.lexical.adopt, fresh)
             self._unsaved = 1  # remains of the old index are cleaned up by the next save
 
@@ -295,22 +293,16 @@ class DenseIndexer:
         self._archive = archive
         self.vectors = vectors
         self.embedder = embedder
-        self._turn = asyncio.Lock()
+        self.turn = asyncio.Lock()  # whoever holds it may exchange vectors and embedder
         self._batch = BatchSize()
 
-    @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
-        """Keep the indexer from its work meanwhile: vectors and embedder may be exchanged."""
-        async with self._turn:
-            yield
-
-    async def catch_up(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
+    async def catch_up(self, progress: Callable[[int], None] = lambda done: None, *, most: int | None = None) -> int:
         """Embed up to `most` queued posts (default: all); return their number, which `progress` gets too.
 
         Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable; finished batches stay saved.
         """
         done = 0
-        async with self._turn:
+        async with self.turn:
             while most is None or done < most:
                 # each time, as newer posts go first
                 await index_state.queue_changed_posts(self._archive, self.vectors.about.identity, self.embedder.name)
@@ -323,8 +315,7 @@ class DenseIndexer:
                 await self.vectors.flush()  # first: a power cut must not lose what the queue no longer holds
                 await index_state.dequeue_posts(self._archive, batch)
                 done += len(batch)
-                if progress:
-                    progress(done)
+                progress(done)
         return done
 
     async def waiting(self) -> int:

@@ -87,17 +87,15 @@ class VectorInventory:
         with translate_errors(IndexUnavailable, OSError, say=said):
             rows = np.frombuffer(file.read_bytes(), _INVENTORY_ROW_TYPE)
         self._rows = rows if chat_id is None else rows[rows["chat"] == chat_id]
-        self._marks = np.sort(self._rows["mark"])
+        # the last is the greatest number: whatever is looked for has one that is not smaller
+        self._marks = np.append(np.sort(self._rows["mark"]), np.iinfo(np.int64).max)
 
     def find_differing(self, ready: Mapping[PostKey, Sequence[Passage]], model: str) -> list[PostKey]:
         """Posts with a passage whose current vector is not in the inventory."""
-        pairs = [
-            (key, _hash_stored_vector(prepare_point(p, model)[1])) for key, passages in ready.items() for p in passages
-        ]
-        marks = np.array([mark for _, mark in pairs], np.int64)
-        at = np.minimum(np.searchsorted(self._marks, marks), max(0, len(self._marks) - 1))
-        there = self._marks[at] == marks if len(self._marks) else np.zeros(len(marks), np.bool_)
-        return list(dict.fromkeys(key for (key, _), found in zip(pairs, there.tolist(), strict=True) if not found))
+        every = [(key, prepare_point(p, model)[1]) for key, passages in ready.items() for p in passages]
+        marks = np.array([_hash_stored_vector(point) for _, point in every], np.int64)
+        there = self._marks[np.searchsorted(self._marks, marks)] == marks
+        return list(dict.fromkeys(key for (key, _), found in zip(every, there.tolist(), strict=True) if not found))
 
     def find_surplus(self, lexical: LexicalIndex) -> list[PostKey]:
         """Posts with parts that the lexical index, which is complete, does not hold."""
@@ -215,10 +213,8 @@ async def compare_indexes(rag: Engine) -> dict[str, int] | None:
     for _ in range(_MAX_TRIES):
         before = await posts.get_last_seq(rag.archive), rag.lexical.watermark
         expected, some = await _list_expected_posts(rag, _QUICK_SAMPLES)
-        words = {
-            *await asyncio.to_thread(_find_miscounted_posts, rag.lexical, expected),
-            *await _compare_lexical_posts(rag.archive, rag.lexical, some),
-        }
+        miscounted = await asyncio.to_thread(_find_miscounted_posts, rag.lexical, expected)
+        words = {*miscounted, *await _compare_lexical_posts(rag.archive, rag.lexical, some)}
         vectors = await _compare_vector_posts(rag.archive, rag.dense, some) if rag.dense else ()
         if before == (await posts.get_last_seq(rag.archive), rag.lexical.watermark):
             compared = sum(map(len, expected.values()))

@@ -10,19 +10,19 @@ the archive. The next vectors follow the archive by sequence number; the archive
 a kill at any moment the next process goes on from there.
 """
 
-import argparse
 import asyncio
 import fcntl
+import json
 import logging
 import os
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ingest.indexer import BatchSize, DenseIndexer, build_lexical_entry, embed_posts, read_changes
 from ingest.integrity import VectorInventory, write_vector_inventory
@@ -78,13 +78,12 @@ async def build_next_index(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if dense:
         await write_vector_inventory(dense.vectors, folder / _INVENTORY_FILE_NAME)
-    arguments = [str(archive.folder), str(rebuild.id)]
-    arguments += [f"--channel={rebuild.chat_id}"] if rebuild.chat_id is not None else []
-    arguments += [f"--model={dense.embedder.name}"] if dense else []
+    order = {"folder": str(archive.folder), "rebuild": rebuild.id, "channel": rebuild.chat_id}
+    order["model"] = dense.embedder.name if dense else ""
     log_file, reason = folder / "rebuild.log", "The process that builds an index cannot be started ({said})."
     starting = translate_errors(RebuildRefused, OSError, say=reason, code="rebuild-not-started")
     with starting, log_file.open("w+b") as words:
-        worker = await WorkerProcess.start("-m", "ingest.rebuild", *arguments, log=words)
+        worker = await WorkerProcess.start("-m", "ingest.rebuild", json.dumps(order), log=words)
     renewed = 0
     try:
         while "finished" not in (report := await worker.receive()):
@@ -122,16 +121,17 @@ async def remove_next_index(archive: Archive) -> None:
     await asyncio.to_thread(shutil.rmtree, get_next_index_folder(archive.folder), ignore_errors=True)
 
 
-async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: BinaryIO) -> None:
+async def _run_build(order: Mapping[str, Any], requests: BinaryIO, replies: BinaryIO) -> None:
     """Build an empty index up to the archive, or the index in use with one channel read anew."""
-    archive = await Archive.open(args.folder)
+    archive = await Archive.open(Path(order["folder"]))
     try:
-        folder = get_next_index_folder(args.folder)
-        lexical = LexicalIndex() if args.channel is None else await load_or_make_lexical_index(archive)
-        only = args.channel if lexical.watermark else None  # an empty index has no channel to replace
+        folder = get_next_index_folder(archive.folder)
+        channel, model = order["channel"], order["model"]
+        lexical = LexicalIndex() if channel is None else await load_or_make_lexical_index(archive)
+        only = channel if lexical.watermark else None  # an empty index has no channel to replace
         if only is not None:
             lexical.remove_channel(only)
-        inventory = VectorInventory(folder / _INVENTORY_FILE_NAME, only) if args.model else None
+        inventory = VectorInventory(folder / _INVENTORY_FILE_NAME, only) if model else None
         count = partial(index_state.count_changed_posts, archive, only)
         done, cursor, total = 0, 0, await count(0, await posts.get_last_seq(archive))
 
@@ -148,18 +148,17 @@ async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: Bina
 
         await asyncio.to_thread(report_progress)
         while (batch := await read_changes(archive, cursor)).changes:
-            ready = {
-                change.key: batch.passages(change) for change in batch.changes if only in (None, change.key.chat_id)
-            }
+            wanted = (change for change in batch.changes if only in (None, change.key.chat_id))
+            ready = {change.key: batch.passages(change) for change in wanted}
             lexical.replace(ready, [build_lexical_entry(p) for passages in ready.values() for p in passages])
             before, cursor = cursor, batch.changes[-1].seq
             if only is None:  # for one channel the watermark of the others stays
                 lexical.watermark = cursor
             done += await count(before, cursor)
-            await asyncio.to_thread(report_progress, inventory.find_differing(ready, args.model) if inventory else ())
+            await asyncio.to_thread(report_progress, inventory.find_differing(ready, model) if inventory else ())
         if inventory:
             await asyncio.to_thread(report_progress, inventory.find_surplus(lexical))
-        lexical.save(folder, format_rebuild_identity(archive, args.rebuild))
+        lexical.save(folder, format_rebuild_identity(archive, order["rebuild"]))
         write_message(replies, {"finished": True})
     except RagError as exc:
         write_message(replies, {"failed": exc.dump()})
@@ -253,7 +252,7 @@ class EmbedderChange:
 
     async def _swap(self) -> None:
         assert self._next
-        async with self._dense.paused():
+        async with self._dense.turn:
             while await self._embed_batch():  # what came since the last look
                 pass
             await index_state.install_next_vectors(self._archive, self._state)
@@ -283,25 +282,19 @@ class EmbedderChange:
             await index.embedder.close()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(order: Mapping[str, Any]) -> int:
     """Run the worker and return the exit code; errors are reported to the parent."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("rebuild", type=int)
-    parser.add_argument("--channel", type=int)
-    parser.add_argument("--model", default="")
-    args = parser.parse_args(argv)
     pipes = open_parent_pipes()
     os.nice(_NICENESS)
     # A worker that lost its parent ends at its next report; until then it holds the folder.
-    with (args.folder / "rebuild.lock").open("a") as lock:
+    with Path(order["folder"], "rebuild.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            asyncio.run(_run_build(args, *pipes))
+            asyncio.run(_run_build(order, *pipes))
         except _ParentGone:
             return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(json.loads(sys.argv[1])))

@@ -7,6 +7,7 @@ import codecs
 import csv
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +105,8 @@ def _read_pdf(path: Path) -> Iterator[MediaText]:
         for number in range(min(len(document), _MAX_PAGES)):
             page = document[number]
             lines = _read_pdf_text(page)
-            if (
-                not lines
-                and any(True for _ in page.get_objects(max_depth=1))
-                and PICTURE not in find_missing_readers(None)
-            ):
+            is_scanned = not lines and any(True for _ in page.get_objects(max_depth=1))
+            if is_scanned and PICTURE not in find_missing_readers(None):
                 scanned += 1
                 if scanned > _MAX_SCANNED_PAGES:
                     break
@@ -209,8 +207,7 @@ def _read_docx(path: Path) -> Iterator[MediaText]:
 def _read_xlsx(path: Path) -> Iterator[MediaText]:
     import openpyxl
 
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    try:
+    with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
         for sheet in book.worksheets:
             if sheet.sheet_state != "visible":
                 continue
@@ -219,8 +216,6 @@ def _read_xlsx(path: Path) -> Iterator[MediaText]:
             lines = _join_lines(label_rows([_format_cell(cell) for cell in row] for row in rows))
             title = f"{sheet.title}\n" if lines.text and len(book.worksheets) > 1 else ""
             yield lines._replace(text=title + lines.text)
-    finally:
-        book.close()
 
 
 def _format_cell(cell: Any) -> str:

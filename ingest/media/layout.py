@@ -45,10 +45,7 @@ _MAX_HEADER = 120  # characters that each row repeats
 
 
 def arrange_lines(boxes: Sequence[Box], cell_gap: float) -> list[str]:
-    """Return the lines of a page in their order of reading.
-
-    `cell_gap` is the least gap between two cells of a row, in heights of a line.
-    """
+    """Lines of a page in their order of reading; `cell_gap`: least gap of two cells of a row, in heights of a line."""
     rows: list[Row] = []
     for box in sorted(boxes, key=lambda box: box.top + box.height / 2):
         for row in reversed(rows[-3:]):  # at its height for most of the smaller one: a cell may have several lines
@@ -194,9 +191,8 @@ def _repeat_headings(lines: list[str]) -> list[str]:
     def is_row(line: str) -> bool:
         return has_digit(line) and line.count(" ") < _MAX_ROW_WORDS
 
-    is_heading = [
-        not has_digit(line) and line.count(" ") < 3 and is_row(below) for line, below in pairwise([*lines, ""])
-    ]
+    pairs = pairwise([*lines, ""])
+    is_heading = [not has_digit(line) and line.count(" ") < 3 and is_row(below) for line, below in pairs]
     several = any(is_row(second) for second, starts in zip(lines[2:], is_heading, strict=False) if starts)
     rows = sum(map(is_row, lines))
     if sum(is_heading) < (2 if several else 3) or sum(is_heading) + rows < 0.7 * len(lines):

@@ -52,10 +52,7 @@ class _Word(NamedTuple):
 
 
 def read_picture(path: Path) -> list[MediaText]:
-    """Read a picture: one text with its lines, or none where nothing is written in it.
-
-    Raises UnreadableMedia.
-    """
+    """Read a picture: one text with its lines, or none where nothing is written in it. Raises UnreadableMedia."""
     if PICTURE in find_missing_readers(None):
         raise UnreadableMedia("not_installed")
     from PIL import Image, ImageOps, UnidentifiedImageError
@@ -111,9 +108,8 @@ def _find_missed_numbers(page: Image, seen: Sequence[_Word]) -> list[_Word]:
         else:
             areas.append(word)
     found = _read_alone(page, areas, "eng")
-    return [
-        word for word in found if word.confidence >= _CERTAIN_CONFIDENCE and re.fullmatch(r"[\d:.,-]{2,}", word.text)
-    ]
+    numbers = (word for word in found if re.fullmatch(r"[\d:.,-]{2,}", word.text))
+    return [word for word in numbers if word.confidence >= _CERTAIN_CONFIDENCE]
 
 
 def _convert_to_grey(picture: Image) -> Image:

@@ -73,14 +73,13 @@ class MediaReader:
         self._worker: WorkerProcess | None = None
         self._used = 0.0
 
-    async def catch_up(self, progress: Callable[[int], None] | None = None) -> None:
+    async def catch_up(self, progress: Callable[[int], None] = lambda done: None) -> None:
         """Read all files that wait, and end a worker that has been idle for a minute. Raises ArchiveUnavailable."""
         done = 0
         while await self.read_next():
             done += 1
             self._used = time.monotonic()
-            if progress:
-                progress(done)
+            progress(done)
         if time.monotonic() - self._used > _WORKER_IDLE_SECONDS:
             await self.close()
 

@@ -137,9 +137,7 @@ def _recognize(recognizer: WhisperModel, samples: Samples, language: str) -> Ite
     )
     for segment in segments:
         clear = segment.avg_logprob >= _CLEAR_LOG_PROBABILITY
-        if (
-            segment.no_speech_prob <= (_MAX_DOUBTED_SILENCE if clear else _MAX_SILENCE_PROBABILITY)
-            and segment.avg_logprob >= _MIN_LOG_PROBABILITY
-            and segment.compression_ratio <= _MAX_COMPRESSION_RATIO
-        ):
+        spoken = segment.no_speech_prob <= (_MAX_DOUBTED_SILENCE if clear else _MAX_SILENCE_PROBABILITY)
+        likely = segment.avg_logprob >= _MIN_LOG_PROBABILITY and segment.compression_ratio <= _MAX_COMPRESSION_RATIO
+        if spoken and likely:
             yield from ((word.word, float(word.start)) for word in segment.words or ())

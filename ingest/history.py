@@ -44,12 +44,10 @@ def convert_messages(found: FoundMessages, channel: Channel) -> list[Post]:
     posts = []
     for message in found.messages:
         try:
-            post = convert_message(message, channel, found.peers)
+            if post := convert_message(message, channel, found.peers):
+                posts.append(post)
         except (MalformedMessage, AttributeError, TypeError) as exc:  # a stranger's message in an unknown form
             log.warning("a message of channel %d cannot be read: %s", channel.chat_id, type(exc).__name__)
-            continue
-        if post is not None:
-            posts.append(post)
     return posts
 
 
@@ -58,7 +56,6 @@ class PacedSource:
     """Rate limiter of requests: a pause after each, and flood waits slept through before the next."""
 
     source: HistoryClient
-    pause: float = REQUEST_PAUSE_SECONDS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def get_messages(self, chat_id: int, ids: Sequence[int]) -> FoundMessages:
@@ -71,13 +68,12 @@ class PacedSource:
                 found = await self.source.get_messages(chat_id, ids)
             except FloodWait:
                 continue
-            await self.sleep(self.pause)
+            await self.sleep(REQUEST_PAUSE_SECONDS)
             return found
 
 
 async def find_newest_id(source: PacedSource, chat_id: int, known: int) -> int:
     """Find the newest message id of a channel, upwards from one that is known (0: none). Raises HistoryUnavailable."""
-
     newest = known
     while True:
         reach, last, dense = newest + _FIRST_REACH, 0, newest + 1
@@ -116,9 +112,8 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
     if saved is None or left:
         return saved is not None
     if job.saved + len(posts):  # a channel that shows nothing proves nothing
-        await channel_history.close_covered_gaps(
-            archive, job.chat_id, job.since or job.began_at, job.began_at, whole=job.since is None
-        )
+        since, until = job.since or job.began_at, job.began_at
+        await channel_history.close_covered_gaps(archive, job.chat_id, since, until, whole=job.since is None)
     return False
 
 

@@ -85,6 +85,15 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
     writer = _join_names(peers.get(get_peer_id(message.from_id))) if in_group else None
     header = message.fwd_from
     copied = in_group and bool(header and header.saved_from_peer and header.channel_post)
+    buttons = [
+        {
+            "text": one.text,
+            "url": getattr(one.type, "url", None),
+            "copy_text": {"text": getattr(one.type, "copy_text", None)},
+        }
+        for row in getattr(message.reply_markup, "rows", ())
+        for one in row.buttons
+    ]
     raw: JsonObject = {
         "chat": {"id": channel.chat_id, "title": channel.title, "username": channel.username, "type": channel.kind},
         "message_id": message.id,
@@ -92,19 +101,7 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
         "text": message.message or "",
         "entities": [_convert_entity(one) for one in message.entities or ()],
         "rich_message": rich,
-        "reply_markup": {
-            "inline_keyboard": [
-                [
-                    {
-                        "text": button.text,
-                        "url": getattr(button.type, "url", None),
-                        "copy_text": {"text": getattr(button.type, "copy_text", None)},
-                    }
-                    for button in row.buttons
-                ]
-                for row in getattr(message.reply_markup, "rows", ())
-            ]
-        },
+        "reply_markup": {"inline_keyboard": [buttons]},
         "author_signature": message.post_author or writer,
         "is_automatic_forward": copied and get_peer_id(message.from_id) == get_peer_id(header.saved_from_peer),
         "has_media_spoiler": bool(getattr(media, "spoiler", False)),

@@ -498,8 +498,8 @@ class LlamaModel:
             raise RequestRefused("failed", "the model's numbers make no sense: its file is damaged, fetch it again")
         return logits
 
-    def _tokenize(self, ask: Message, more: str = "") -> list[int]:
-        return self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"] + more)
+    def _tokenize(self, ask: Message, reply: str = "") -> list[int]:
+        return self._words.prompt(ask["system"], ask["shots"], ask["ask"], reply)
 
     def _read_prompt(self, tokens: Sequence[int], ask: Message, on_progress: Callable[[], None]) -> int:
         """Read a prompt, whose system text and shots are the prefix that other requests share."""

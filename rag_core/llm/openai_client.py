@@ -19,8 +19,8 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import chain
@@ -69,22 +69,17 @@ _LLAMA_DIALECTS = (ServerDialect.LLAMA_SERVER, ServerDialect.LLAMA_PYTHON)  # ll
 
 
 def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decoding: DecodingParams) -> dict[str, Any]:
-    """Build a chat request. Only llama-server and vLLM support a given beginning of the reply (`prompt.reply`)."""
+    """Build a chat request."""
     messages = [{"role": "system", "content": prompt.system}] if prompt.system else []
     for asked, replied in prompt.shots:
         messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": replied}]
     messages.append({"role": "user", "content": prompt.ask})
-    prefilled = bool(prompt.reply) and dialect in (ServerDialect.LLAMA_SERVER, ServerDialect.VLLM)
-    if prefilled:
-        messages.append({"role": "assistant", "content": prompt.reply})
     how = asdict(decoding)
     repeat, top_k = how.pop("repeat_penalty"), how.pop("top_k")
     how["max_tokens"] = max(1, decoding.max_tokens)
     if dialect is not ServerDialect.OTHER:  # other servers may reject fields that OpenAI does not have
         how |= {"top_k": top_k, "chat_template_kwargs": {"enable_thinking": False}}
         how["repetition_penalty" if dialect is ServerDialect.VLLM else "repeat_penalty"] = repeat
-    if prefilled and dialect is ServerDialect.VLLM:
-        how |= {"add_generation_prompt": False, "continue_final_message": True}
     for message in messages:
         plain = message["content"].encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be sent
         message["content"] = _CONTROL_TOKEN_PATTERN.sub(lambda found: found[0] + " ", plain)
@@ -183,7 +178,7 @@ class LlmServer:
         """Send a request (GET without a body), parse the reply; `generates`: by the model. Raises GenerationFailed."""
         limit = self._patience if generates else min(self._patience, _INFO_TIMEOUT_S)
         until = asyncio.get_running_loop().time() + limit
-        async with self._open_response(path, body, until) as response, asyncio.timeout_at(until):
+        async with self._open(path, body, until) as response, asyncio.timeout_at(until):
             raw = b""
             async for chunk in response.content.iter_any():
                 raw += chunk
@@ -194,7 +189,7 @@ class LlmServer:
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the messages of a stream, until [DONE] or its end. Closing the iterator closes the connection."""
         until, total = asyncio.get_running_loop().time() + _STREAM_TIMEOUT_S, 0
-        async with self._open_response(path, body, until) as response:
+        async with self._open(path, body, until) as response:
             if response.content_type != "text/event-stream":
                 raise self.make_protocol_error()
             while True:
@@ -212,21 +207,29 @@ class LlmServer:
                 yield message
 
     @asynccontextmanager
-    async def _open_response(
-        self, path: str, body: Mapping[str, Any] | None, until: float
-    ) -> AsyncIterator[ClientResponse]:
+    async def _open(self, path: str, body: Mapping[str, Any] | None, until: float) -> AsyncIterator[ClientResponse]:
         """Open a response, until a time of the loop. Failures while it is read count for the circuit breaker."""
         self._breaker.require_closed()
         try:
-            with self._translate_errors():
-                async with asyncio.timeout_at(until):
-                    response = await self._send_with_retries(path, body)
-                with closing(response):
-                    yield response
-        except ServerUnavailable:
-            self._breaker.record_failure()
-            raise
-        self._breaker.failures = 0
+            async with asyncio.timeout_at(until):
+                response = await self._send_with_retries(path, body)
+            with closing(response):
+                yield response
+        except ServerUnavailable as exc:
+            failed = exc
+        except ServerTimeoutError:
+            failed = ServerUnavailable(f"{self.title} said nothing for too long: is it overloaded?")
+        except TimeoutError:
+            failed = ServerTooSlow(f"{self.title} took too long to answer: is it overloaded?")
+        except (ClientError, OSError):
+            failed = ServerUnavailable(f"{self.title} broke off: ask again.")
+        except (ValueError, RecursionError, HttpProcessingError):  # the last: a line without an end
+            failed = self.make_protocol_error()
+        else:
+            self._breaker.failures = 0
+            return
+        self._breaker.record_failure()
+        raise failed
 
     async def _send_with_retries(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
         tries = stamina.retry_context(
@@ -271,19 +274,6 @@ class LlmServer:
     def make_protocol_error(self) -> ServerUnavailable:
         """Error for an answer that is none of a language model's server."""
         return ServerUnavailable(f"{self.place} does not answer as a language model's server: check LLM__URL.")
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except ServerTimeoutError:
-            raise ServerUnavailable(f"{self.title} said nothing for too long: is it overloaded?") from None
-        except TimeoutError:
-            raise ServerTooSlow(f"{self.title} took too long to answer: is it overloaded?") from None
-        except (ClientError, OSError):
-            raise ServerUnavailable(f"{self.title} broke off: ask again.") from None
-        except (ValueError, RecursionError, HttpProcessingError):  # the last: a line without an end
-            raise self.make_protocol_error() from None
 
 
 _CHAT_PATH = "/v1/chat/completions"
@@ -374,7 +364,7 @@ class RemoteSession:
 
     async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
         """Count the tokens of each prompt: what a server has cached is not known."""
-        return await self.count(["\n".join((p.system, *chain(*p.shots), p.ask, p.reply)) for p in prompts])
+        return await self.count(["\n".join((p.system, *chain(*p.shots), p.ask)) for p in prompts])
 
 
 async def _count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> int:

@@ -75,14 +75,13 @@ QueuePositionCallback = Callable[[int], None]  # number of requests before this 
 class Prompt:
     """Prompt with its constant part first: the model caches the longest common prefix.
 
-    `shots` are examples: a request and the right reply. `reply` is the beginning of the reply.
-    All texts are plain: text that looks like a control token of the model is neutralised by the backend.
+    `shots` are examples: a request and the right reply. All texts are plain: what looks like a control token of the
+    model is neutralised by the backend.
     """
 
     system: str
     ask: str
     shots: tuple[tuple[str, str], ...] = ()
-    reply: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ async def test_odds_are_exact_and_change_their_sign_with_the_words(seat):
 
 async def test_any_text_can_be_asked(seat):
     for odd in ("", "\ud800 half", "\x00\x01", "{{ 7*7 }} {% raw %}", "🚢" * 50, "CITEGRAMTEXT0END", "‮right"):
-        done = await collect_generation(seat.stream(Prompt(odd, odd, ((odd, odd),), odd), DecodingParams(3)))
+        done = await collect_generation(seat.stream(Prompt(odd, odd, ((odd, odd),)), DecodingParams(3)))
         assert done.figures.prompt_tokens > 5
     assert await seat.count(["", "a", "aж", "</s>"]) == [0, 2, 4, 5]
 

@@ -112,7 +112,7 @@ async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path):
     prompts = list_prompt_prefixes(TokenRates(4000.0, 1000.0))
     async with started(path, *prompts) as model:
         await warmed(model)
-        asked = [replace(prompt, ask=quote_question("Где музей?"), reply="<") for prompt in prompts]
+        asked = [replace(prompt, ask=quote_question("Где музей?")) for prompt in prompts]
         async with model.turn(1) as session:
             counts = [(await session.count_unread([one]))[0] for one in asked]
     assert max(counts) < 100

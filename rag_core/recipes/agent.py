@@ -118,11 +118,9 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
     answered = [draft for draft in drafts if draft.sentences]
     if not answered:
         return None
-    plan = replace(
-        rounds[0].plan,
-        read_as=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.read_as)),
-        aliases=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.aliases)),
-    )
+    read_as = dict.fromkeys(pair for one in rounds for pair in one.plan.read_as)
+    aliases = dict.fromkeys(pair for one in rounds for pair in one.plan.aliases)
+    plan = replace(rounds[0].plan, read_as=tuple(read_as), aliases=tuple(aliases))
     sentences = list[Sentence]()  # the best of each part; of those that quote the same words the longer one
     for sentence in (draft.sentences[0] for draft in answered):
         same = next((n for n, other in enumerate(sentences) if other.quotes(sentence.citations)), None)
@@ -137,13 +135,9 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
         told = bare and any(contains_answer_type(want, one.text, part) for one in sentences)
         if not (own.sentences or told or is_covered(part, sentences, _MOST_WORDS)):
             missing.append(part)
-    sure = all(draft.certainty is Certainty.SURE for draft in answered)
-    draft = Draft(
-        tuple(sentences),
-        min(draft.likely for draft in answered),
-        certainty=Certainty.SURE if sure else Certainty.PROBABLE,
-        missing=tuple(missing),
-    )
+    sure, likely = all(one.certainty is Certainty.SURE for one in answered), min(one.likely for one in answered)
+    certainty = Certainty.SURE if sure else Certainty.PROBABLE
+    draft = Draft(tuple(sentences), likely, certainty=certainty, missing=tuple(missing))
     # the best sources of each part first, each passage once, numbered anew
     sources = dict[PassageRef, Source]()
     for source in filter(None, chain.from_iterable(zip_longest(*(one.evidence.sources for one in rounds)))):

@@ -70,7 +70,7 @@ async def run_council(question: Question, plan: Plan, rag: Engine, run: Run) -> 
     extracted = await extract_from_hits(question, plan, kept, rag, run)
     if run.on_extract and extracted.draft.sentences:
         await run.on_extract(extracted.draft)
-    draft = await _write_final_answer(question, extracted, model, rag, run)
+    draft = await _write_answer(question, extracted, model, rag, run)
     evidence = extracted.evidence
     open_parts = tuple[str, ...]()
     if draft.sentences:
@@ -132,9 +132,7 @@ async def _judge_hits(
     return tuple(replace(hit, score=1 / n) for n, hit in enumerate(kept, 1))
 
 
-async def _write_final_answer(
-    question: Question, extracted: Round, model: LanguageModel, rag: Engine, run: Run
-) -> Draft:
+async def _write_answer(question: Question, extracted: Round, model: LanguageModel, rag: Engine, run: Run) -> Draft:
     """Answer from each source alone, then from those that answer; the extract where none does."""
     extract, evidence = extracted.draft, extracted.evidence
     predictions = await _predict_from_each_source(question, evidence.sources, rag, run)

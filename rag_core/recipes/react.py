@@ -24,7 +24,7 @@ from datetime import date, datetime, time, timedelta
 from functools import cache
 from inspect import signature
 from itertools import chain, zip_longest
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 from simpleeval import InvalidExpression, SimpleEval
@@ -130,9 +130,7 @@ class ToolContext:
         passages = await fetch_passages(self.rag.archive, places)
         return [passages[place] for place in places if place in passages]
 
-    async def limit_plan(
-        self, plan: Plan, channels: Sequence[str] | None, since: date | None, until: date | None
-    ) -> Plan:
+    async def limit_plan(self, plan: Plan, channels: list[str] | None, since: date | None, until: date | None) -> Plan:
         """Limit a plan to channels by name and to days, both inclusive, in the asker's time zone. Raises ToolFailed."""
         if since or until:
             zone = self.question.asked_at.tzinfo
@@ -270,8 +268,7 @@ async def calculate(context: ToolContext, expression: ExpressionText) -> ToolDat
     return {"result": result}
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """Tool: `work` takes the context and the fields of `wants`, the model of the input."""
 
     name: str

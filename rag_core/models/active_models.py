@@ -280,9 +280,7 @@ def find_next_embedder(settings: RagSettings, dense: DenseIndex) -> ModelSpec | 
     return row if row and row.name != dense.model.name else None
 
 
-async def choose_model_for_next_start(
-    settings: RagSettings, archive: Archive, given: str, wanted: str = ""
-) -> ModelSwitch:
+async def choose_model_for_next_start(settings: RagSettings, archive: Archive, given: str, wanted: str) -> ModelSwitch:
     """Store a model for the next start, while no bot runs. Raises ModelUnavailable for one that is not present."""
     use = resolve_model_use(given, wanted)
     check_choice_allowed(settings, use, given)
@@ -293,16 +291,11 @@ async def choose_model_for_next_start(
 def check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
     """Raise ModelUnavailable where a setting overrules the choice, or the model cannot be used."""
     if (fixed := get_model_setting(settings, use)) != "auto":
-        raise ModelUnavailable(
-            "{setting} is {value}, and a setting goes before a choice: change it there.",
-            code="model-fixed",
-            setting=MODEL_USES[use],
-            value=fixed,
-        )
+        said = "{setting} is {value}, and a setting goes before a choice: change it there."
+        raise ModelUnavailable(said, code="model-fixed", setting=MODEL_USES[use], value=fixed)
     if use == "writer" and settings.llm.url:
-        raise ModelUnavailable(
-            "LLM__URL is set, and that server writes: empty it to choose a model here.", code="model-server-writes"
-        )
+        said = "LLM__URL is set, and that server writes: empty it to choose a model here."
+        raise ModelUnavailable(said, code="model-server-writes")
     if given in ("none", "auto"):
         return
     if use == "writer":

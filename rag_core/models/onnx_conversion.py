@@ -419,8 +419,7 @@ def build_tokenizer(file: E5File, kept: list[int]) -> Tokenizer:
     tokenizer.normalizer = normalizers.Sequence([deleted, blanks, normalizers.NFKC(), replace(Regex(" {2,}"), " ")])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     bos, eos = _SPECIAL_TOKENS["bos_token"], _SPECIAL_TOKENS["eos_token"]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        f"{bos} $A {eos}", f"{bos} $A {eos} {eos} $B {eos}", [(bos, 0), (eos, 2)]
-    )
+    single, pair = f"{bos} $A {eos}", f"{bos} $A {eos} {eos} $B {eos}"
+    tokenizer.post_processor = processors.TemplateProcessing(single, pair, [(bos, 0), (eos, 2)])
     tokenizer.add_special_tokens(list(_SPECIAL_TOKENS.values()))
     return tokenizer

@@ -457,16 +457,10 @@ class _EmbeddingNetwork:
         from fastembed.common.model_description import PoolingType
 
         pooling = {Pooling.MEAN: PoolingType.MEAN, Pooling.CLS: PoolingType.CLS, Pooling.NONE: PoolingType.DISABLED}
-        model, self._tokenizer = _load_with_fastembed(
-            TextEmbedding,
-            f"{row.name}-{row.pooling}-{row.dimension}",
-            self._folder,
-            row,
-            self._session,
-            pooling=pooling[row.pooling],
-            normalization=False,  # done here, with a check for zero and infinite lengths
-            dim=row.dimension,
-        )
+        name = f"{row.name}-{row.pooling}-{row.dimension}"
+        # normalised here, with a check for zero and infinite lengths
+        about = {"pooling": pooling[row.pooling], "normalization": False, "dim": row.dimension}
+        model, self._tokenizer = _load_with_fastembed(TextEmbedding, name, self._folder, row, self._session, **about)
         direction = (self._tokenizer.truncation or {}).get("direction", "right")
         self._tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
 
@@ -518,14 +512,12 @@ class Reranker:
 
     async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Score each text, in their order; greater is better, and only scores of one question are comparable."""
-        ordered = [0.0] * len(texts)
+        scores: dict[int, float] = {}
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for first in range(0, len(order), _BATCH_PAIRS):
             batch = order[first : first + _BATCH_PAIRS]
-            scores = await self._thread.run(self._score, question, [texts[i] for i in batch])
-            for i, score in zip(batch, scores, strict=True):
-                ordered[i] = score
-        return ordered
+            scores |= zip(batch, await self._thread.run(self._score, question, [texts[i] for i in batch]), strict=True)
+        return [scores[i] for i in range(len(texts))]
 
     async def time(self) -> None:
         """Measure `pair_s`; the first call of a model does not count."""

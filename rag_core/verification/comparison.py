@@ -91,13 +91,8 @@ def find_moment_differences(
         if _is_closed_then(moment, claim, best):
             yield True, f"{quoted} ≠ closed"
             continue
-        rivals = (
-            one
-            for one in unnamed
-            for name in fields.keys() & one.fields().keys()
-            if not _fields_agree(name, moment, one)
-        )
-        rival = next(rivals, None)
+        shared = ((one, name) for one in unnamed for name in fields.keys() & one.fields().keys())
+        rival = next((one for one, name in shared if not _fields_agree(name, moment, one)), None)
         if any(_moments_agree(moment, other, date) for other in (*here, own, *(() if rival else everywhere))):
             continue
         if "weekday" in fields and sum(one.start == moment.start for one in claim.moments) == _WEEK_DAYS:
@@ -185,7 +180,7 @@ def find_role_difference(claim: SentenceFacts, best: SentenceFacts, post: Sequen
     """Find a name of the claim that the post lacks or has in another part, where its role has exactly one other name."""
     if claim.denied:
         return ""
-    parts: list[list[Word]] = [list(best.all_words[:1])]  # where another statement may begin
+    parts = [[*best.all_words[:1]]]  # where another statement may begin
     for before, word in pairwise(best.all_words):
         if _PART_BREAK.search(best.text[before.end : word.start]) or word.low in _CONTRAST_WORDS:
             parts.append([])
@@ -349,9 +344,7 @@ def find_end(claim: SentenceFacts, here: SentenceFacts) -> str:
             continue
         for name in claim.names:  # "Priya Raman is the president", "Галина — председатель"
             gaps = ((name.word.end, word.start) for word in claim.words if word.stem == role.stem)
-            if any(
-                0 < end - start <= _LONGEST_COPULA and _COPULA.fullmatch(claimed, start, end) for start, end in gaps
-            ):
+            if any(0 < to - at <= _LONGEST_COPULA and _COPULA.fullmatch(claimed, at, to) for at, to in gaps):
                 others = [word for word in here.all_words if word.start > role.start and word.capital and word.stem]
                 if others and not any(is_same_name(name.word, word) for word in others):
                     return f"new {role.low}"
@@ -403,10 +396,8 @@ def _asks_for_value(low: str) -> bool:
 
 def list_unit_words(facts: SentenceFacts) -> frozenset[int]:
     """Offsets of the words that are units: "roubles" in "40 roubles", but not "tea" in "£4 tea"."""
-    numbers = (
-        n for n in facts.numbers if n.unit not in {"", "ordinal"} and facts.text[n.start - 1 : n.start] not in _SIGNS
-    )
-    ends = {number.end for number in numbers}
+    numbers = (number for number in facts.numbers if number.unit not in {"", "ordinal"})
+    ends = {number.end for number in numbers if facts.text[number.start - 1 : number.start] not in _SIGNS}
     return frozenset(
         word.start
         for word in facts.words
@@ -418,9 +409,8 @@ def is_verb_form(word: Word) -> bool:
     """Whether a word is a form of a verb; English words in -s are none, since they may be plurals."""
     if word.low.isascii():
         return is_verb(word) and not word.low.endswith("s")
-    if is_predicate_verb(word):
-        return True
-    return not any(reading.part in {"NOUN", "ADJF", "PRTF", ""} for reading in read_word(word.low))
+    readings = read_word(word.low)
+    return is_predicate_verb(word) or not any(one.part in {"NOUN", "ADJF", "PRTF", ""} for one in readings)
 
 
 def list_identifiers(facts: SentenceFacts) -> list[Number]:
@@ -479,14 +469,12 @@ class NumberedItems:
         self._foreign: dict[int, bool] = {}
         for start in valued:
             n = bisect_right(starts, start) - 1
-            words = (pieces[n] or pieces[max(0, n - 1)])[
-                :_MOST_ITEM_WORDS
-            ]  # a value that stands alone belongs to those before
+            # a value that stands alone belongs to those before
+            words = (pieces[n] or pieces[max(0, n - 1)])[:_MOST_ITEM_WORDS]
             near = [claim.words.nearest(word)[1] for word in words if claim.words.has(word)]
             claimed, foreign = {word.stem for word in near if word}, not all(map(claim.words.has, words))
-            named = [
-                one for one in here.numbers if one.unit in {"", "ordinal"} and bisect_right(starts, one.start) - 1 == n
-            ]
+            beside = (one for one in here.numbers if bisect_right(starts, one.start) - 1 == n)
+            named = [one for one in beside if one.unit in {"", "ordinal"}]
             for identifier in identifiers:  # "bus 27" and "bus 41" have the same words
                 if any(is_same_value(identifier, one) for one in named):
                     claimed.add(f"{identifier.values[0]:g}")

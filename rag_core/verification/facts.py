@@ -254,10 +254,7 @@ _MOST_WALKED = 40  # words of any kind searched for them
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Scope of a negation or modal.
-
-    `first` is the word it applies to (None if none follows), `wide` the words it may apply to, `at` its offset.
-    """
+    """Scope of a negation or modal at an offset: the `first` word it applies to, if any, and all it may apply to."""
 
     kind: str
     at: int
@@ -271,10 +268,9 @@ def find_denials(low: str, words: Sequence[Word]) -> list[Scope]:
     for n, word in enumerate(words):
         rest = low[word.start : word.start + 30]
         said = word.low in _DENIAL_WORDS or word.low in _NEGATIVE_PRONOUNS or bool(re.search(r"n['’]t$", word.low))
+        denies = bool(_DENIAL_PHRASES.match(rest)) or (said and not _NOT_A_DENIAL.match(rest))
         if word.low in _DENYING_VERBS:
             denies = bool(re.match(r"\w+\s+(?:to\b|\w+ть(?:ся)?\b)", rest))
-        else:
-            denies = bool(_DENIAL_PHRASES.match(rest)) or (said and not _NOT_A_DENIAL.match(rest))
         found += [n] if denies else []
     plain = [n for n in found if words[n].low not in _NEGATIVE_PRONOUNS]
     found = plain if len(plain) < len(found) and any(words[n].low == "не" for n in plain) else found
@@ -353,10 +349,7 @@ def remove_links(text: str) -> str:
 
 @lru_cache(maxsize=256)  # 3 to 10 kB each; ten posts of a claim have a hundred sentences
 def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
-    """Extract the facts of one sentence; `start` is its offset in the post.
-
-    Of a longer text the first `LONGEST_STATED` characters are read.
-    """
+    """Extract the facts of one sentence at offset `start` of a post: of its first `LONGEST_STATED` characters."""
     text = text[:LONGEST_STATED]
     low = fold_text(text)
     everything = Vocabulary(split_words(text))
@@ -372,11 +365,8 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     capitals = sum(word.capital for word in everything)
     shouted = len(everything) > 3 and capitals > _HEADING_CAPITALS_SHARE * len(everything)
     followed = {a.start for a, b in pairwise(everything) if b.capital and b.start - a.end == 1}
-    names = tuple(
-        Name(word, shouted or (word.opens and word.start not in followed))
-        for word in free
-        if word.capital and word.stem and word.end - word.start > 1
-    )
+    capitalised = (word for word in free if word.capital and word.stem and word.end - word.start > 1)
+    names = tuple(Name(word, shouted or (word.opens and word.start not in followed)) for word in capitalised)
     modal = tuple(
         _build_scope(kind, low, everything, n)
         for n, word in enumerate(everything)

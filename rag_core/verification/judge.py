@@ -72,10 +72,7 @@ def find_judge_calibration(name: str) -> JudgeCalibration | None:
 
 
 async def judge_draft(question: Question, draft: Draft, model: LanguageModel, rag: Engine, run: Run) -> Draft:
-    """Judge the first candidates of a draft, as many as the clock allows, and regrade it.
-
-    A model that fails or is too slow leaves the draft as it is.
-    """
+    """Judge the first candidates of a draft, as many as the clock allows, and regrade it; unchanged if that fails."""
     if not draft.candidates:
         return draft
     try:
@@ -142,10 +139,8 @@ async def build_judge_prompts(question: Question, candidates: Sequence[Sentence]
     """Build the prompt for each quote, with the title of its channel. Raises ArchiveUnavailable."""
     known = await channels.load_channels(rag.archive)
     titles = {chat: channel.title for chat, channel in known.items()}  # a channel may be removed meanwhile
-    return [
-        build_judge_prompt(question.text, quote.quote, titles.get(quote.post.chat_id, ""), quote.date)
-        for quote in (one.citations[0] for one in candidates)
-    ]
+    first = (one.citations[0] for one in candidates)
+    return [build_judge_prompt(question.text, c.quote, titles.get(c.post.chat_id, ""), c.date) for c in first]
 
 
 def build_judge_prompt(question: str, line: str, channel: str, date: datetime, most: int = MAX_LINE_LENGTH) -> Prompt:

@@ -12,33 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from rag_core.text.query_terms import TermWeight
 from rag_core.types import Passage
-from rag_core.verification import Claim, Label, Support
-from rag_core.verification.comparison import (
-    NumberedItems,
-    contains_name,
-    contains_value,
-    find_correction,
-    find_denied_word,
-    find_end,
-    find_explicit_denial,
-    find_failed_plan,
-    find_main_verb,
-    find_moment_differences,
-    find_opposite_statements,
-    find_opposite_words,
-    find_role_difference,
-    find_unasserted,
-    has_identifier,
-    is_light,
-    is_predicate_verb,
-    list_identifiers,
-    list_unit_words,
-    needs_reply,
-)
+from rag_core.verification import Claim, Label, Support, comparison
+from rag_core.verification.comparison import NumberedItems, contains_name, contains_value, has_identifier, is_light
 from rag_core.verification.facts import (
     LONGEST_STATED,
     MOST_FIGURES,
@@ -92,7 +71,7 @@ class ClaimTerms:
         self.facts = facts
         self.title = extract_facts(title, "ru")
         self.names = [name.word for name in facts.names if not name.weak]
-        units = list_unit_words(facts)
+        units = comparison.list_unit_words(facts)
         self.scheduled = any(moment.weekday is not None or moment.minute is not None for moment in facts.moments)
         self.dated = any(moment.day or moment.month or moment.year for moment in facts.moments)
         self.terms = [
@@ -102,17 +81,15 @@ class ClaimTerms:
         ]
         # names in the channel's title need not stand in a post
         self.optional = {word.start for word, _ in self.terms if word.capital and self.title.all_words.has(word)}
-        self.identifiers = list_identifiers(facts)
-        self.values = [number for number in facts.numbers if number not in self.identifiers and not number.weak]
-        self.values = self.values[:MOST_FIGURES]
+        self.identifiers = comparison.list_identifiers(facts)
+        values = (number for number in facts.numbers if number not in self.identifiers and not number.weak)
+        self.values = [*islice(values, MOST_FIGURES)]
         self.heaviest = max((each for _, each in self.terms), default=1.0)
-        self.total = (
-            sum(each for word, each in self.terms if word.start not in self.optional)
-            + len(self.identifiers) * self.heaviest * _IDENTIFIER_WEIGHT
-        )
+        self.total = len(self.identifiers) * self.heaviest * _IDENTIFIER_WEIGHT
+        self.total += sum(each for word, each in self.terms if word.start not in self.optional)
         # what the claim speaks of, before its verb or a dash, and what it says of that, from there on; each stands for
         # the other where there is nothing
-        verb, dash = find_main_verb(facts), re.search(r"\s[—–-]\s", facts.text)
+        verb, dash = comparison.find_main_verb(facts), re.search(r"\s[—–-]\s", facts.text)
         joint = verb.start if verb else dash.start() if dash else 0
         before = [pair for pair in self.terms if pair[0].start < joint]
         after = [pair for pair in self.terms if pair[0].start >= joint]
@@ -177,11 +154,11 @@ def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: 
     parent = extract_facts(passage.header.partition(" · ")[2], "ru")
     tags = extract_facts(" ".join(_TAG.findall(" ".join(one.text for one in post[-_TAGGED_SENTENCES:]))), "ru")
     around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent, tags]
-    opposites = {word.start for word, _ in find_opposite_words(facts, here)}
+    opposites = {word.start for word, _ in comparison.find_opposite_words(facts, here)}
     own, about = claim.measure_about(here, around, opposites)
-    moments = list(find_moment_differences(facts, here, post, passage.date))
+    moments = list(comparison.find_moment_differences(facts, here, post, passage.date))
     absent = [mine for mine in claim.values if not contains_value(mine, here)]
-    elsewhere = sum(1 for _ in find_moment_differences(facts, here, [here], passage.date))
+    elsewhere = sum(1 for _ in comparison.find_moment_differences(facts, here, [here], passage.date))
     matched = len(claim.values) - len(absent) + len(facts.moments) - max(elsewhere, len(moments))
     if own == 0.0 and not matched:
         return None
@@ -195,19 +172,16 @@ def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: 
     if any(said[at : at + len(words)] == words for at in range(len(said) - len(words) + 1)):
         found = []  # word for word: its values stand where the claim has them
     if opposites and (matched or not claim.dated):
-        found += find_opposite_statements(facts, here)
+        found += comparison.find_opposite_statements(facts, here)
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
     opposed = sum(each for word, each in claim.terms if word.start in opposites) / claim.total if claim.total else 0.0
-    subject = (
-        enough
-        and about >= _MIN_ABOUT_VALUE
-        and (not opposites or (own + about) / 2 - opposed >= _MIN_LEANING)
-        and claim.is_subject_there([here, *around, claim.title], _MIN_SUBJECT)
-    )
+    alike = not opposites or (own + about) / 2 - opposed >= _MIN_LEANING
+    subject = enough and alike and about >= _MIN_ABOUT_VALUE
+    subject = subject and claim.is_subject_there([here, *around, claim.title], _MIN_SUBJECT)
     same = len(absent) <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
         here, around, own, about, matched, len(absent), moments, next(filter(None, found), ""),
-        find_denied_word(facts, here), subject, same and about >= _MIN_LEANING,
+        comparison.find_denied_word(facts, here), subject, same and about >= _MIN_LEANING,
     )  # fmt: skip
 
 
@@ -227,15 +201,14 @@ def _read_sentence(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, pas
 
 def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
     """Read that the claim is called false, answered by no, or corrected."""
-    close = seen.about >= _MIN_EXPLICIT and (
-        seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
-    )
-    why = find_explicit_denial(claim.facts, seen.here, following, seen.denial) if close else ""
+    own = seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
+    close = seen.about >= _MIN_EXPLICIT and own
+    why = comparison.find_explicit_denial(claim.facts, seen.here, following, seen.denial) if close else ""
     if close and not why and claim.is_subject_there([seen.here, *seen.around, claim.title], _MIN_SUBJECT):
-        why = find_failed_plan(claim.facts, seen.here)
+        why = comparison.find_failed_plan(claim.facts, seen.here)
     if why:
         return seen.read(Label.CONTRADICTED, why, bonus=1)
-    if why := find_correction(claim.facts, seen.here):
+    if why := comparison.find_correction(claim.facts, seen.here):
         label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
         return seen.read(label, why, Label.CONTRADICTED, bonus=1)
     return None
@@ -245,7 +218,7 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     """Read what keeps a sentence from supporting the claim: no assertion, another value, a denial, an end."""
     changed = Label.CONTRADICTED if seen.known else Label.NOT_FOUND
     facts, here = claim.facts, seen.here
-    if why := find_unasserted(facts, here, following):
+    if why := comparison.find_unasserted(facts, here, following):
         return seen.read(Label.NOT_FOUND, why)
     if seen.value and facts.denied:  # another day for what is said not to be on this one any more
         return seen.read(Label.NOT_FOUND, seen.value, Label.SUPPORTED if seen.subject else Label.NOT_FOUND)
@@ -254,7 +227,7 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
         label = Label.CONTRADICTED if contradicts else Label.NOT_FOUND
         return seen.read(label, why, changed if seen.value else Label.NOT_FOUND)
     complete = seen.matched and not seen.lacking and not seen.moments
-    if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(facts, here)):
+    if not (complete and all(mine.unit for mine in claim.values)) and (why := comparison.find_end(facts, here)):
         # what ended must be the claim's subject; who has its role now names himself
         return seen.read(Label.NOT_FOUND, why, changed if seen.subject or why.startswith("new") else Label.NOT_FOUND)
     return None
@@ -264,7 +237,7 @@ def _read_gap(claim: ClaimTerms, seen: _Comparison, post: Sequence[SentenceFacts
     """Read what the sentence lacks of the claim: a value, or the name that has its role."""
     if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
         return seen.read(Label.NOT_FOUND, _NO_VALUE)
-    if why := find_role_difference(claim.facts, seen.here, post):
+    if why := comparison.find_role_difference(claim.facts, seen.here, post):
         names = {name.word.start for name in claim.facts.names}
         role = claim.measure_share([pair for pair in claim.terms if pair[0].start not in names], [seen.here])
         return seen.read(Label.CONTRADICTED if max(seen.about, role) >= _MIN_ABOUT else Label.NOT_FOUND, why)
@@ -280,7 +253,7 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     everywhere = [seen.here, *seen.around, claim.title]
     named = all(contains_name(name, everywhere) for name in claim.names)
     own = _MIN_OWN_SUPPORTING if seen.matched else _MIN_ABOUT
-    if seen.matched > 1 and claim.scheduled and not any(is_predicate_verb(word) for word in seen.here.all_words):
+    if seen.matched > 1 and claim.scheduled and not any(map(comparison.is_predicate_verb, seen.here.all_words)):
         own = 0.0  # a timetable without a verb is of what the sentences around it speak of
     own_subject = claim.measure_share(claim.subject, [seen.here])
     said = claim.measure_share(claim.predicate, [seen.here]) >= (_MIN_VALUED if seen.matched else _MIN_PREDICATE)
@@ -329,6 +302,6 @@ def _assess_passage(
     leaning = best.leaning if best.label is Label.NOT_FOUND else best.label
     start, end = best.sentence.start, best.sentence.start + len(best.sentence.text)
     following = next((one for one in post if one.start >= end), None)
-    if best.label is not Label.NOT_FOUND and following and needs_reply(best.sentence, following):
+    if best.label is not Label.NOT_FOUND and following and comparison.needs_reply(best.sentence, following):
         end = following.start + len(following.text)
     return Support(best.label, round(likely, 4), "words", best.why, start, end, best.about, leaning)

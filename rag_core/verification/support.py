@@ -18,6 +18,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
+from operator import itemgetter
 
 from rag_core.dates import format_day
 from rag_core.dates.moments import Moment
@@ -155,8 +156,7 @@ def _is_same(one: Number | Moment, other: Number | Moment) -> bool:
         shared = mine.keys() & theirs.keys()
         return bool(shared) and all(mine[name] == theirs[name] for name in shared)
     number, moment = (one, other) if isinstance(one, Number) else (other, one)
-    assert isinstance(number, Number)
-    assert isinstance(moment, Moment)
+    assert isinstance(number, Number) and isinstance(moment, Moment)
     if moment.minute is None or number.unit:
         return False
     hour, minute = divmod(moment.minute, 60)
@@ -253,9 +253,8 @@ def _check(text: str, passage: Passage) -> tuple[float, DropReason | None]:
     if any(find_opposite_words(claim, extract_facts(passage.text[slice(*span)], lang))):
         return 0.0, DropReason.DENIED
     known = frozenset(tokenize(rendered))
-    terms = {
-        one for one in tokenize(remove_links(text)) if not one.isdigit() and (one in known or one not in reporting)
-    }
+    terms = {one for one in tokenize(remove_links(text)) if not one.isdigit()}
+    terms -= reporting - known
     share = sum(1.0 if one in known else measure_stem_similarity(one, known) for one in terms) / max(1, len(terms))
     return min(_MAX_PARAPHRASE_SUPPORT, max(MIN_SUPPORT, share)), None
 
@@ -270,11 +269,8 @@ def _remove_attribution(text: str, passage: Passage) -> str:
             long = len(word) > _MAX_SHORT_WORD and _CYRILLIC.search(word)
             words.append(rf"{re.escape(word[:-2])}\w{{0,4}}" if long else re.escape(word))
         if pattern := r"[\W_]+".join(words):
-            before, after = (
-                rf"{_ATTRIBUTION_PHRASE}\W{{0,2}}{pattern}(?!\w)\W?",
-                rf"(?<!\w){pattern}\W{{0,2}}{_REPORTING_VERBS}",
-            )
-            text = re.sub(f"{before}|{after}", " ", text, flags=re.I)
+            before = rf"{_ATTRIBUTION_PHRASE}\W{{0,2}}{pattern}(?!\w)\W?"
+            text = re.sub(rf"{before}|(?<!\w){pattern}\W{{0,2}}{_REPORTING_VERBS}", " ", text, flags=re.I)
     return text
 
 
@@ -284,11 +280,8 @@ def attribute_sentence(text: str, sources: Sequence[Source]) -> Sentence | None:
         return None
     measured = {source.passage: measure_support(text, [source.passage]) for source in sources}
     support = max(measured.values(), default=0.0)
-    citations = tuple(
-        passage.cite(find_best_quote(text, passage) or (0, 0))
-        for passage, much in measured.items()
-        if much and (support < 1.0 or much == 1.0)
-    )
+    cited = (passage for passage, much in measured.items() if much and (support < 1.0 or much == 1.0))
+    citations = tuple(passage.cite(find_best_quote(text, passage) or (0, 0)) for passage in cited)
     return Sentence(text, citations, round(support, 3)) if citations else None
 
 
@@ -308,14 +301,12 @@ def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
     terms, numbers = frozenset(tokenize(sentence_text)), extract_figures(sentence_text)
     sentences = tokenize_sentences(passage.text)
     kin = find_similar_stems(terms, chain.from_iterable(found for _, found in sentences))
-    best, most = None, -1.0
+    measured = []
     for sentence, found in sentences:
         for start, end in split_long_span(passage.text, sentence):
             piece = passage.text[start:end]
             there = frozenset(found if (start, end) == sentence else tokenize(piece))
             like = sum(1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in terms)
             same = len(numbers & extract_figures(piece)) if numbers else 0
-            like += same - 0.01 * len(there)  # of two equal matches the shorter
-            if best is None or like > most:
-                best, most = (start, end), like
-    return best
+            measured.append(((start, end), like + same - 0.01 * len(there)))  # of two equal matches the shorter
+    return max(measured, key=itemgetter(1), default=(None, 0.0))[0]

@@ -10,15 +10,8 @@ from typing import NamedTuple
 
 from rag_core.text.query_terms import detect_answer_type
 from rag_core.text.tokens import find_similar_stems, is_misspelt, read_word
-from rag_core.verification.comparison import (
-    find_main_verb,
-    has_identifier,
-    is_light,
-    is_predicate_verb,
-    is_verb_form,
-    list_identifiers,
-    list_unit_words,
-)
+from rag_core.verification import comparison
+from rag_core.verification.comparison import has_identifier, is_light, is_predicate_verb, list_identifiers
 from rag_core.verification.facts import (
     SentenceFacts,
     Word,
@@ -76,9 +69,8 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
             for other in (place for stem in stems for place in theirs.get(stem, ())):
                 if _is_replaced(mine, other, claim, strictly=known):
                     return f"{word.low} ≠ {other.word.low}"
-    if spare and len(missing) == len(
-        things
-    ):  # an item of a list with a value of the same kind, and the claim's is another
+    if spare and len(missing) == len(things):
+        # an item of a list with a value of the same kind, and the claim's is another
         units = {number.unit for number in claim.numbers} - {""}
         fields = {name for moment in claim.moments for name in moment.fields()}
         for one in around:
@@ -106,14 +98,14 @@ def tells_apart(question: str, one: str, other: str, lang: str) -> bool:
 
 def _list_things(facts: SentenceFacts) -> list[Word]:
     """List the nouns, adjectives and names of a sentence, without words such as "price" that say nothing of a thing."""
-    verb, units, text = find_main_verb(facts), list_unit_words(facts), facts.text
+    verb, text = comparison.find_main_verb(facts), facts.text
     if _ASKED_WITH_VERB.match(text):  # the last word: "When does the pharmacy close?"
         verb = next((word for word in reversed(facts.words) if not word.capital), verb)
     infinitives = {word.start for before, word in pairwise(facts.all_words) if before.low in _BEFORE_VERB}
-    things = []
+    skipped, things = infinitives | comparison.list_unit_words(facts), list[Word]()
     for word in facts.words:
         of_number = text[word.start - 1 : word.start] == "-" and text[: word.start - 1][-1:].isdigit()  # "2026-го"
-        if word is verb or word.start in units or word.start in infinitives or is_verb_form(word) or of_number:
+        if of_number or word is verb or word.start in skipped or comparison.is_verb_form(word):
             continue
         if is_light(word):  # a thing only where it describes one: "day ticket"
             adjective = word.low.isascii() or read_word(word.low)[0].part == "ADJF"
@@ -137,10 +129,8 @@ def _is_said(word: Word, there: SentenceFacts) -> bool:
         if is_misspelt(word.low, other.low):
             return True
         root = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word.low, other.low, strict=False)))
-        rests = word.low[root:], other.low[root:]
-        if root >= _MIN_ROOT - 1 and any(
-            _ADJECTIVE_ENDING.fullmatch(rest) and len(ending) <= 2 for rest, ending in (rests, rests[::-1])
-        ):
+        rest, ending = sorted((word.low[root:], other.low[root:]), key=len, reverse=True)
+        if root >= _MIN_ROOT - 1 and len(ending) <= 2 and _ADJECTIVE_ENDING.fullmatch(rest):
             return True
     return False
 

@@ -18,14 +18,8 @@ from typing import NamedTuple
 
 from rag_core.engine import Engine
 from rag_core.evidence import DatedPost, keep_current_passages, order_copies
+from rag_core.planning import queries
 from rag_core.planning.intents import CLAIM_LEAD
-from rag_core.planning.queries import (
-    MAX_QUERIES,
-    choose_retrievers,
-    extract_phrases,
-    generate_query_variants,
-    sanitize_query,
-)
 from rag_core.retrieval.search import note_unindexed_posts, rerank_hits, search_passages
 from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates
@@ -147,16 +141,16 @@ _NUMBER_WORDS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")  # possessive: linear in a
 
 def plan_claim_search(question: Question) -> Plan:
     """Plan the search for a claim: no filter on time or kind, and one query without the numbers, which may be wrong."""
-    text = sanitize_query(question.text)
+    text = queries.sanitize_query(question.text)
     if not tokenize(text):
         return Plan(())
     unnumbered = " ".join(_NUMBER_WORDS.sub(" ", text).split())
-    others = generate_query_variants(text)
+    others = queries.generate_query_variants(text)
     if unnumbered != text and len(tokenize(unnumbered)) > 1:
         others = (unnumbered, *others)
-    queries = tuple(dict.fromkeys((text, *others)))[:MAX_QUERIES]
-    plan = Plan(queries, Kind.CLAIM, text, *extract_phrases(text), asked=text)
-    legs, why = choose_retrievers(plan)
+    chosen = tuple(dict.fromkeys((text, *others)))[: queries.MAX_QUERIES]
+    plan = Plan(chosen, Kind.CLAIM, text, *queries.extract_phrases(text), asked=text)
+    legs, why = queries.choose_retrievers(plan)
     return replace(plan, legs=legs, reasons=(f"{legs}: {why}",))
 
 
@@ -271,11 +265,8 @@ def decide_verdict(claim: Claim, weighed: Sequence[AssessedPassage]) -> tuple[Ve
     opposed = _cite(claim, ([changed] if changed else []) + others)
     deciding = (backing if holds else against)[0].support
     label = Label.SUPPORTED if holds else Label.CONTRADICTED
-    superseded = opposed[0] if changed else None
-    verdict = Verdict(
-        claim, label, deciding.likely, deciding.layer, _cite(claim, backing), opposed, superseded=superseded
-    )
-    return verdict, tuple(one.passage for one in backing)
+    verdict = Verdict(claim, label, deciding.likely, deciding.layer, _cite(claim, backing), opposed)
+    return replace(verdict, superseded=opposed[0] if changed else None), tuple(one.passage for one in backing)
 
 
 def _rank_evidence(one: AssessedPassage) -> tuple[float, float, float]:
@@ -367,9 +358,8 @@ async def verify_claim(
     found = await retrieve_claim_passages(question, plan, rag, run)
     first = await _assess_current_passages(claim, found, question, rag, run)
     newer = await _retrieve_newer_passages(question, plan, first, rag, run)
-    verdict, supporting = decide_verdict(
-        claim, first + await _assess_current_passages(claim, newer, question, rag, run)
-    )
+    later = await _assess_current_passages(claim, newer, question, rag, run)
+    verdict, supporting = decide_verdict(claim, first + later)
     counting = _count_independent_sources(supporting, question.viewer, known, rag)
     sources, earliest = await run.require(Stage.COPIES, counting)
     keys = tuple(dict.fromkeys(one.passage.key for one in first))
@@ -417,11 +407,10 @@ async def answer_claim(question: Question, plan: Plan, rag: Engine, run: Run) ->
     return Draft(tuple(sentences), max(verdict.likely, 1 - verdict.likely), certainty=Certainty.PROBABLE)
 
 
-def _shorten_quote(citation: Citation) -> Citation:
-    span = 0, len(citation.quote)
-    start, end = next(iter(split_long_span(citation.quote, span, MAX_FRAMED_QUOTE_LENGTH)), span)
-    place = citation.start
-    return replace(citation, quote=citation.quote[start:end], start=place + start, end=place + end)
+def _shorten_quote(one: Citation) -> Citation:
+    span = 0, len(one.quote)
+    start, end = next(iter(split_long_span(one.quote, span, MAX_FRAMED_QUOTE_LENGTH)), span)
+    return replace(one, quote=one.quote[start:end], start=one.start + start, end=one.start + end)
 
 
 _SUPPORT_THRESHOLD, _MAX_LIKELIHOOD = 0.5, 0.99

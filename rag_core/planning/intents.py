@@ -150,11 +150,8 @@ def extract_posts_topic(asked: str) -> str:
     """Extract the topic of posts that are asked for: what is named after "about", else the first clause with a topic."""
     clauses = CLAUSE_END.split(asked[:INTENT_PREFIX_LENGTH])
     named = [clause[found.end() - 1 :] for clause in clauses if (found := _TOPIC_NAMED.search(clause))]
-    for clause in (*named, *clauses):
-        topic = strip_catch_all_words(compile_pattern(_REQUEST_WORDS).sub(" ", extract_topic(clause)))
-        if topic:
-            return topic
-    return ""
+    bare = (compile_pattern(_REQUEST_WORDS).sub(" ", extract_topic(clause)) for clause in (*named, *clauses))
+    return next(filter(None, map(strip_catch_all_words, bare)), "")
 
 
 def strip_catch_all_words(topic: str) -> str:
@@ -293,9 +290,8 @@ class _Weights(NamedTuple):
 def load_weights() -> _Weights:
     """Load the weights that `tests/data/intents/fit.py` wrote."""
     with np.load(Path(__file__).with_name("request_weights.npz")) as stored:
-        return _Weights(
-            stored["weights"] * stored["scale"], stored["constants"], frozenset(stored["recurrent"].tolist())
-        )
+        recurrent = frozenset(stored["recurrent"].tolist())
+        return _Weights(stored["weights"] * stored["scale"], stored["constants"], recurrent)
 
 
 def estimate_requests(text: str) -> dict[Request, float]:
@@ -356,9 +352,8 @@ def means_this_channel(asked: str) -> bool:
 
 def asks_of_this_channel(asked: str) -> bool:
     """Whether a question asks who runs this channel or what it is about, without a name; `asked` is in lower case."""
-    return (
-        len(asked) <= MAX_CHANNEL_QUESTION and classify_request(asked) in CHANNEL_REQUESTS and means_this_channel(asked)
-    )
+    asks = len(asked) <= MAX_CHANNEL_QUESTION and classify_request(asked) in CHANNEL_REQUESTS
+    return asks and means_this_channel(asked)
 
 
 _NAME = r"(?P<{}>[\w&-]{{2,40}}(?: [\w&-]{{2,40}}){{0,2}}?)"

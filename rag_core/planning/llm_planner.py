@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
@@ -140,15 +141,12 @@ def are_similar_queries(one: str, other: str) -> bool:
 def _read_complete_strings(text: str, key: str = "") -> list[str]:
     strings, rest = list[str](), text.partition(key)[2] if key else text
     rest = rest.partition("[")[2].lstrip()
-    while rest.startswith('"'):
-        try:
+    with suppress(ValueError):
+        while rest.startswith('"'):
             string, end = json.JSONDecoder().raw_decode(rest)
-        except ValueError:
-            break
-        strings.append(string)
-        comma, rest = rest[end:].lstrip()[:1], rest[end:].lstrip()[1:].lstrip()
-        if comma != ",":
-            break
+            strings.append(string)
+            rest = rest[end:].lstrip()
+            rest = rest[1:].lstrip() if rest.startswith(",") else ""
     return strings
 
 
@@ -202,11 +200,8 @@ async def load_known_entities(question: Question, known: Mapping[int, Channel], 
     """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
     readable = question.viewer.channels
     authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
-    return KnownEntities(
-        question.viewer.select_readable(known),
-        authors,
-        await detect_channel_languages(rag.archive, readable),
-    )
+    languages = await detect_channel_languages(rag.archive, readable)
+    return KnownEntities(question.viewer.select_readable(known), authors, languages)
 
 
 _OLDEST_DAY = TELEGRAM_START.date()
@@ -231,11 +226,8 @@ def merge_plans(
     rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
     spoken = QuestionWords(question.text)
     # names and numbers that are not in the question are invented by the model
-    telling = {
-        phrase: " ".join(word for word in WORD.findall(phrase) if _NAME_OR_NUMBER.search(word))
-        for phrase in proposal.should
-    }
-    phrases = [phrase for phrase, words in telling.items() if spoken.terms.issuperset(tokenize(words))]
+    telling = {phrase: filter(_NAME_OR_NUMBER.search, WORD.findall(phrase)) for phrase in proposal.should}
+    phrases = [phrase for phrase, words in telling.items() if spoken.terms.issuperset(tokenize(" ".join(words)))]
     # a required phrase must consist of words of the question
     must = [phrase for phrase in proposal.must if spoken.says(phrase)]
     # a channel counts by its username or the beginning of its title, if the question says it whole; an author if named

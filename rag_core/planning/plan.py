@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,22 +16,9 @@ from typing import Any
 from rag_core.dates import Period, parse_coming_period, parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable
-from rag_core.planning import intents
+from rag_core.planning import intents, queries
 from rag_core.planning.intents import Request, classify_request
-from rag_core.planning.queries import (
-    MAX_QUERIES,
-    QUOTED,
-    QueryFilters,
-    correct_spelling,
-    extract_phrases,
-    generate_query_variants,
-    mask_channel_names,
-    match_channel_name,
-    parse_filters,
-    rewrite_as_statement,
-    route_plan,
-    sanitize_query,
-)
+from rag_core.planning.queries import MAX_QUERIES, QUOTED, QueryFilters, match_channel_name, rewrite_as_statement
 from rag_core.run import Run, Stage
 from rag_core.storage.channels import Synonym, load_channels_and_synonyms
 from rag_core.text.names import list_names_in_other_script
@@ -51,13 +39,13 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
 
     `known`: channels by id; only those that the asker may read can be named in the question.
     """
-    text = sanitize_query(question.text)
+    text = queries.sanitize_query(question.text)
     if not tokenize(text):
         return Plan(())
     plain = text.replace("ё", "е").replace("Ё", "Е")
     asked = plain.lower()
     readable = question.viewer.select_readable(known)
-    filters = parse_filters(plain, readable)
+    filters = queries.parse_filters(plain, readable)
     period = parse_period(QUOTED.sub(" ", text), question.asked_at)  # a quoted title is no period
     rest = asked
     for words in filter(None, (period.words if period else "", *filters.words)):
@@ -67,18 +55,18 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     for words in dict.fromkeys(filter(None, (*filters.words, period.words if period else ""))):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
-    queries = (query, *generate_query_variants(query))[:MAX_QUERIES]
+    asked_for = (query, *queries.generate_query_variants(query))[:MAX_QUERIES]
     about_all = kind in _NAMELESS_INTENTS  # of all channels
     own_words = intents.strip_asking_phrase(query)
     if kind is Kind.NEWS:  # the words of the topic, which are in lower case, as the question has them
         written = {word.lower().replace("ё", "е"): word for word in re.findall(r"[^\s?!.,;:]+", text)}
         own_words = " ".join(written.get(word, word) for word in topic.split())
-    plan = Plan(queries, kind, topic if tokenize(topic) or about_all else asked, *extract_phrases(query), asked=own_words,
-                channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
-                files=filters.files)  # fmt: skip
+    plan = Plan(asked_for, kind, topic if tokenize(topic) or about_all else asked, *queries.extract_phrases(query),
+                asked=own_words, channels=filters.channels, authors=filters.authors, origins=filters.origins,
+                media=filters.media, files=filters.files)  # fmt: skip
     if period:
         plan = replace(plan, since=period.since, until=period.until, slack=period.slack, yearless=period.yearless)
-    return route_plan(plan, text)
+    return queries.route_plan(plan, text)
 
 
 def _read_intent(
@@ -87,12 +75,12 @@ def _read_intent(
 ) -> tuple[Kind, str, QueryFilters, Period | None]:  # fmt: skip
     asked = text.lower().replace("ё", "е")
     kind, topic = intents.detect_intent(asked), intents.extract_topic(rest)
-    request = Request.OTHER
+    request, made = Request.OTHER, None
     if kind in _OPEN_INTENTS:
-        request = classify_request(mask_channel_names(asked, readable, detect_language(asked)))
-    if request is not Request.OTHER and (
-        made := _read_request(request, question, asked, rest, filters, period, readable)
-    ):
+        request = classify_request(queries.mask_channel_names(asked, readable, detect_language(asked)))
+    if request is not Request.OTHER:
+        made = _read_request(request, question, asked, rest, filters, period, readable)
+    if made:
         return made
     if kind is Kind.NEWS or request in {Request.POSTS, Request.DIGEST}:
         about = intents.extract_posts_topic(rest)
@@ -127,8 +115,7 @@ def _read_request(
             asked = asked.replace(words, " ")
         name = intents.extract_request_name(asked, request)
         return None if name is None else (Kind.COMING, name, filters, None)
-    is_short = len(asked) <= intents.MAX_CHANNEL_QUESTION
-    if request in intents.CHANNEL_REQUESTS and is_short and not filters.beside:
+    if request in intents.CHANNEL_REQUESTS and len(asked) <= intents.MAX_CHANNEL_QUESTION and not filters.beside:
         name = intents.extract_channel_name(asked)
         named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
         if named or intents.means_this_channel(asked):
@@ -143,7 +130,7 @@ def _read_request(
 
 def build_bare_plan(question: Question) -> Plan:
     """Build a plan of the question alone: the fallback of failed planning, and a baseline."""
-    text = sanitize_query(question.text)
+    text = queries.sanitize_query(question.text)
     return Plan((text,), asked=text) if tokenize(text) else Plan(())
 
 
@@ -155,8 +142,8 @@ def widen_plan(plan: Plan) -> Plan:
     distinct: dict[frozenset[str], str] = {}
     for query in (rewrite_as_statement(plan.queries[0]), *plan.queries):
         distinct.setdefault(frozenset(tokenize(query)), query)
-    queries = tuple(distinct.values())[:MAX_QUERIES]
-    return replace(plan, queries=queries, k_per_query=min(2 * plan.k_per_query, MAX_HITS), legs=HYBRID)
+    wider = tuple(distinct.values())[:MAX_QUERIES]
+    return replace(plan, queries=wider, k_per_query=min(2 * plan.k_per_query, MAX_HITS), legs=HYBRID)
 
 
 def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
@@ -185,12 +172,8 @@ def _is_posting_period(
     if period.until is not None and period.until <= TELEGRAM_START:
         return False
     recent = bool(intents.RECENT_EVENTS.search(asked))
-    brief = (
-        period.since
-        and period.until
-        and period.until - period.since <= _BRIEF_PERIOD
-        and intents.EVENT_WORDS.search(asked)
-    )
+    brief = period.since and period.until and period.until - period.since <= _BRIEF_PERIOD
+    brief = brief and bool(intents.EVENT_WORDS.search(asked))
     lately = period.since is not None and question.asked_at - period.since <= (_YEAR if brief else _RECENT_LIMIT)
     return (
         bool(filters.beside)
@@ -223,7 +206,8 @@ async def plan_with_spelling_and_aliases(
 
     def plan_corrected() -> Plan:
         frequency = rag.lexical.statistics(question.viewer.channels).frequency
-        text, read_as = correct_spelling(question.text, rag.lexical.list_vocabulary, frequency, asks, is_english_word)
+        vocabulary = rag.lexical.list_vocabulary
+        text, read_as = queries.correct_spelling(question.text, vocabulary, frequency, asks, is_english_word)
         made = replace(plan(replace(question, text=text), known), read_as=read_as)
         if not made.queries:
             return made
@@ -241,10 +225,8 @@ async def plan_with_spelling_and_aliases(
         return replace(made, aliases=tuple(dict.fromkeys((*own, *spelt)))[:_MAX_ALIASES])
 
     if rag.expands_plan:
-        try:
+        with suppress(IndexUnavailable):
             return await asyncio.to_thread(plan_corrected)  # in a thread: a long question takes the rules 20 ms
-        except IndexUnavailable:
-            pass
     return await asyncio.to_thread(plan, question, known)
 
 
@@ -264,12 +246,10 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
         if planner:
             from rag_core.planning import llm_planner  # late: only models need it
 
-            if llm_planner.is_worth_planning(plan):
-                busy = bool(planner.waiting)
-                if not busy:
-                    entities = await llm_planner.load_known_entities(question, known, rag)
-                    async with run.use_separate_budgets():
-                        plan = await llm_planner.plan_by_model(question, plan, entities, planner, run)
+            if llm_planner.is_worth_planning(plan) and not (busy := bool(planner.waiting)):
+                entities = await llm_planner.load_known_entities(question, known, rag)
+                async with run.use_separate_budgets():
+                    plan = await llm_planner.plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and not busy:
             rag.caches.plans.store(key, version, plan)
     if run.results is not None:

@@ -311,9 +311,7 @@ def split_question(text: str) -> tuple[str, ...]:
 
 
 _LONG_QUERY_TERMS = 14
-_AGENT_INTENTS = frozenset(
-    {Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM, Kind.LIST, Kind.TIMELINE, Kind.HOW_MANY, Kind.POSTED}
-)
+_AGENT_INTENTS = {Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM, Kind.LIST, Kind.TIMELINE, Kind.HOW_MANY, Kind.POSTED}
 
 
 _COMPARISON = re.compile(
@@ -389,6 +387,7 @@ _PUBLISHED_BY = re.compile(
     r"(?P<words>(?:(?P<place>in|at|в|на)\s+|(?:from|of|by|with|из|от|с|у)\s+)?(?:the\s+)?(?P<name>(?!(?:про|обо?|по|about|on)\b)[\w-]+(?:\s+[\w-]+){0,3}))",
     re.I,
 )
+_OF_CHANNELS = ("пишут", "писали", "постят", "постили", "post")
 # Many channels have the name of their town: "in New York" is no channel, "in “New York”", "according to New York" are.
 _BEFORE_TITLE = re.compile(rf"(?<!\w)(?:{_PLACE_PREPOSITION}(?P<quote>[«\"“„])|{_ACCORDING_TO}\s+(?:the\s+)?)$", re.I)
 _MAX_PREPOSITION_LENGTH = 30  # characters of the words before a title
@@ -480,9 +479,8 @@ def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozens
     chosen: dict[str, set[int]] = {}
     for match in _CHANNEL_HANDLE.finditer(asked):
         name, bare = (match["name"] or "").lower(), match["bare"] and int(f"-100{match['bare']}")
-        chosen[match[0].lower()] = {
-            key for key, c in readable.items() if (c.chat_id == bare if bare else (c.username or "").lower() == name)
-        }
+        here = (key for key, c in readable.items() if (key == bare if bare else (c.username or "").lower() == name))
+        chosen[match[0].lower()] = set(here)
     for match in _IN_CHANNEL.finditer(asked):
         name = (match["ru"] or match["en"] or match["en2"] or "").strip('«»"“”')
         chosen[match[0].lower()] = match_channel_name(name.lower(), readable)
@@ -492,9 +490,7 @@ def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozens
             name = " ".join(words[:length])
             keys = match_channel_name(name, readable)
             # "новости в Москве" is news of the town, "posts in habr_com" and "что пишут в Заслонке" are posts of a channel
-            of_place = match["place"] and not match[0].lower().startswith(
-                ("пишут", "писали", "постят", "постили", "post")
-            )
+            of_place = match["place"] and not match[0].lower().startswith(_OF_CHANNELS)
             if keys and not (of_place and all((readable[key].username or "").lower() != name for key in keys)):
                 chosen[pieces[: pieces.rindex(name) + len(name)]] = keys
                 break
@@ -507,7 +503,7 @@ def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozens
         if before and not low[end : end + 1].isalnum():
             titled[low[before.start() : end + bool(before["quote"])]].add(key)
     chosen |= titled
-    ids = frozenset(key for keys in chosen.values() for key in keys)
+    ids = frozenset[int]().union(*chosen.values())
     return ids or None, tuple(words for words, keys in chosen.items() if keys)
 
 

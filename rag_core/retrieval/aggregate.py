@@ -49,15 +49,8 @@ from rag_core.types import (
     Source,
     Viewer,
 )
-from rag_core.writing.extract import (
-    MAX_FRAMED_QUOTE_LENGTH,
-    format_dated_line,
-    format_post_count,
-    frame_quote,
-    quote_piece,
-    quote_span,
-    rank_pieces,
-)
+from rag_core.writing import extract
+from rag_core.writing.extract import MAX_FRAMED_QUOTE_LENGTH, frame_quote, quote_span
 
 _MAX_READ_POSTS = 500  # the newest that have all the words
 _MAX_DATED_POSTS = 3
@@ -74,8 +67,7 @@ _QUOTED = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
 async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """Date the posts that begin with the words asked for or have them in their title, newest first.
 
-    Words in quotes may also stand elsewhere in a post.
-    None: no post has them so, the question is searched like any other.
+    Words in quotes may also stand elsewhere in a post. None: no post has them so, it is searched like any other.
     """
     quoted = _QUOTED.search(question.text)
     phrase = build_text_key(quoted[1] if quoted else plan.topic)
@@ -85,10 +77,9 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
     places = await asyncio.to_thread(rag.lexical.matching, terms, await resolve_filter(plan, question.viewer, rag))
     keys = list(dict.fromkeys(place.key for place in reversed(places)))[:_MAX_READ_POSTS]
     stored = await visible_posts.fetch_posts(rag.archive, keys)
-    ranked = await asyncio.to_thread(
-        lambda: {k: _rank_text(stored[k].text, phrase, terms) for k in keys if k in stored}
-    )
-    spans = {key: one for key, one in ranked.items() if one and (one[0] < _ELSEWHERE or quoted)}
+    there = [key for key in keys if key in stored]
+    ranked = await asyncio.to_thread(lambda: [_rank_text(stored[key].text, phrase, terms) for key in there])
+    spans = {k: one for k, one in zip(there, ranked, strict=True) if one and (one[0] < _ELSEWHERE or quoted)}
     best = min((rank for rank, _ in spans.values()), default=_ELSEWHERE)
     found = [key for key, (rank, _) in spans.items() if rank == best]
     originals = {build_text_key(stored[key].text): key for key in found}  # of copies the oldest
@@ -119,10 +110,7 @@ _MAX_STEM_COMBINATIONS = 16
 
 @dataclass(frozen=True, slots=True)
 class MentionTerm:
-    """Required term of a post: any of the index terms, or the form of a surname where it is one.
-
-    `written`: its word in the question.
-    """
+    """Required term of a post: any of the index terms, or the form of a surname; `written`: word of the question."""
 
     terms: tuple[str, ...]
     form: re.Pattern[str] | None = None
@@ -164,8 +152,7 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
     ways = list(product(*(word.terms for word in words)))[:_MAX_STEM_COMBINATIONS]
     candidates = await asyncio.to_thread(rag.lexical.matching, ways[0], only, *ways[1:])
     places = list({place.key: place for place in reversed(candidates)}.values())
-    if plan.kind is not Kind.LAST:
-        places.reverse()
+    places = places if plan.kind is Kind.LAST else places[::-1]
     kept: list[PassageRef] = []
     for first in range(0, len(places), _POSTS_PER_READ):
         some = places[first : first + _POSTS_PER_READ]
@@ -223,8 +210,7 @@ _ANSWERS = {
 async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """Answer a question of another kind than facts, by dates and counts over all matching posts.
 
-    A draft without sentences: the terms are known, but no post of the period has them. None: no post is about
-    them at all.
+    A draft without sentences: no post of the period has the terms. None: no post is about them at all.
     """
     if plan.kind is Kind.POSTED:
         counted = _COUNT_ASKED.search(question.text.lower().replace("ё", "е")) is not None
@@ -263,9 +249,8 @@ async def _list_news(
 ) -> Draft | None:
     """Dated lines of the newest posts about a topic: the opening where it names the topic, else the piece that does."""
     newest = list(places[: -2 * MAX_LINES - 1 : -1])
-    quotes = {
-        s.citations[0].post: s for s in await _quote_mentions(question, newest, words, rag, longest=_MAX_NEWS_LENGTH)
-    }
+    mentions = await _quote_mentions(question, newest, words, rag, longest=_MAX_NEWS_LENGTH)
+    quotes = {one.citations[0].post: one for one in mentions}
     for passage in (await fetch_passages(rag.archive, newest)).values():
         span = find_opening(passage.text)
         whole = (quote := quotes.get(passage.key)) and not quote.text[0].islower()
@@ -289,15 +274,14 @@ async def _count_mentions(
         return None
     dates = [question.localize(passage.date) for passage in ends.values()]
     wording = [put_in_nominative(word.written) for word in words]
-    count = format_post_count(len(places), (min(dates), max(dates)), question.lang, wording)
+    count = extract.format_post_count(len(places), (min(dates), max(dates)), question.lang, wording)
     if len(count) > MAX_SENTENCE_LENGTH:
         return None
     total = Sentence(count, tuple(s.citations[0] for s in shown))
-    lines = (
-        Sentence(format_dated_line(question.localize(s.citations[0].date), s.text, question.lang), s.citations)
-        for s in shown
-    )
-    return Draft((total, *lines) if dated else (total,), 1.0)
+    days = (question.localize(citation.date) for citation in total.citations)
+    lines = [extract.format_dated_line(day, s.text, question.lang) for day, s in zip(days, shown, strict=True)]
+    quoted = (replace(s, text=line) for line, s in zip(lines, shown, strict=True))
+    return Draft((total, *quoted) if dated else (total,), 1.0)
 
 
 async def _quote_mentions(
@@ -315,5 +299,5 @@ async def _quote_mentions(
     for place in places:
         if passage := passages.get(place):
             evidence = Evidence((Source(1, passage, 1.0),))
-            quotes += map(quote_piece, rank_pieces(asked, evidence, longest).pieces[:1])
+            quotes += map(extract.quote_piece, extract.rank_pieces(asked, evidence, longest).pieces[:1])
     return quotes

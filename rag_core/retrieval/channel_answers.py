@@ -17,14 +17,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import (
-    MAX_CHANNEL_QUESTION,
-    Request,
-    classify_request,
-    estimate_requests,
-    find_defined_name,
-    means_this_channel,
-)
+from rag_core.planning import intents
+from rag_core.planning.intents import Request
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.channels import load_channels
@@ -106,18 +100,11 @@ def _extract_topics(texts: Sequence[str], weigh: Callable[[str], float]) -> tupl
         for name in _list_names(line)
         if not time_stems.issuperset(tokenize(name))
     ]
-    words = (
-        (n, term, match[0])
-        for n, text in enumerate(texts)
-        for match in _COMMON_WORD.finditer(text)
-        for term in tokenize(match[0])
-    )
+    common_words = ((n, word) for n, text in enumerate(texts) for word in _COMMON_WORD.findall(text))
+    words = ((n, term, word) for n, word in common_words for term in tokenize(word))
     most = _MAX_SHARE * len(texts) if len(texts) >= _MIN_SHARED_POSTS else len(texts)
-    named = [
-        (" ".join(map(put_in_nominative, written.split())), count)
-        for _, written, count in _list_frequent(names)
-        if count <= most
-    ]
+    rare = (one for one in _list_frequent(names) if one[2] <= most)
+    named = [(" ".join(map(put_in_nominative, written.split())), count) for _, written, count in rare]
     common = [one for one in _list_frequent(words) if one[2] <= most and one[0] not in time_stems]
     subjects = sorted(common, key=lambda one: (-one[2] * weigh(str(one[0])), one[1]))
     nouns = [
@@ -146,11 +133,8 @@ def _list_frequent(found: Iterable[tuple[int, Hashable, str]]) -> list[tuple[Has
     for n, key, written in found:
         numbers[key].add(n)
         forms[key][written] += 1
-    frequent = [
-        (key, min(forms[key].items(), key=lambda one: (-one[1], one[0]))[0], len(posts))
-        for key, posts in numbers.items()
-        if len(posts) >= _MIN_COUNT
-    ]
+    counts = ((key, forms[key], len(posts)) for key, posts in numbers.items() if len(posts) >= _MIN_COUNT)
+    frequent = [(key, min(of, key=lambda form: (-of[form], form)), count) for key, of, count in counts]
     return sorted(frequent, key=lambda one: (-one[2], one[1]))
 
 
@@ -222,10 +206,10 @@ def read_definition(sentence: str, name: str) -> Definition:
 
 def is_written_as_name(sentence: str, name: str) -> bool:
     """Whether a sentence writes a name as one: in quotes, or with a capital letter that does not begin the sentence."""
-    for found in compile_name(name).finditer(sentence):
-        if found[0][0] in '«"“„' or (found[0][0].isupper() and sentence[: found.start()].rstrip()[-1:].isalnum()):
-            return True
-    return False
+    return any(
+        found[0][0] in '«"“„' or (found[0][0].isupper() and sentence[: found.start()].rstrip()[-1:].isalnum())
+        for found in compile_name(name).finditer(sentence)
+    )
 
 
 _MAX_NAMING_POSTS = 500  # the newest that have all words of the name, and the first
@@ -255,7 +239,7 @@ async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | No
 
     None: no post writes it as a name, so that the question is searched like any other.
     """
-    name = find_defined_name(question.text)
+    name = intents.find_defined_name(question.text)
     terms = tuple(dict.fromkeys(tokenize(name or "")))
     if name is None or not terms or not question.viewer.channels:
         return None
@@ -263,8 +247,7 @@ async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | No
     keys = list(dict.fromkeys(place.key for place in (*places[:1], *places[-_MAX_NAMING_POSTS:])))
     stored = await visible_posts.fetch_posts(rag.archive, keys)
     own = (post for post in stored.values() if post.origin is None and not find_poll(post))
-    found = sorted(own, key=lambda post: post.date)
-    lines, sure = await asyncio.to_thread(_choose_lines, name, found)
+    lines, sure = await asyncio.to_thread(_choose_lines, name, sorted(own, key=lambda post: post.date))
     quotes = tuple(quote_span(line.post, line.span) for line in lines)
     return Draft(quotes, 1.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE) if quotes else None
 
@@ -347,10 +330,9 @@ _TAKES_OVER = re.compile(
 async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """Say what the named channels, else all that the viewer may read, are about, or who runs them.
 
-    A draft without sentences: no post says it. None: there are too many channels, the question is searched like any
-    other.
+    A draft without sentences: no post says it. None: there are too many channels, it is searched like any other.
     """
-    likely = estimate_requests(question.text)
+    likely = intents.estimate_requests(question.text)
     readable = sorted((plan.channels or question.viewer.channels) & question.viewer.channels)
     if not 0 < len(readable) <= _MAX_CHANNELS:
         return None
@@ -373,8 +355,8 @@ async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Dra
 
 async def is_introduced(text: str, viewer: Viewer, archive: Archive) -> bool:
     """Whether a text asks what this channel is about and a first post of a channel that the viewer reads says it."""
-    asks = len(text) <= MAX_CHANNEL_QUESTION and classify_request(text) is Request.ABOUT
-    if not asks or not means_this_channel(fold_case(text)) or len(viewer.channels) > _MAX_CHANNELS:
+    asks = len(text) <= intents.MAX_CHANNEL_QUESTION and intents.classify_request(text) is Request.ABOUT
+    if not asks or not intents.means_this_channel(fold_case(text)) or len(viewer.channels) > _MAX_CHANNELS:
         return False
     first = [await list_first_posts(archive, chat, _FIRST_POSTS) for chat in viewer.channels]
     return any(_find_introduction(posts)[1] for posts in first)
@@ -402,10 +384,8 @@ def _find_owners(first: Sequence[Post], latest: Sequence[Post]) -> list[_Line]:
             role = _OWN_ROLE.search(sentence) or (post.key in openings and _ROLE.search(sentence))
             speaks = post.key in openings and _SELF.search(sentence)
             # a name is more than the capital letter of the first word, but in "Bea here"
-            named = any(name.start() or " " in name[0] for name in NAME_PATTERN.finditer(sentence)) or _NAME_HERE.match(
-                sentence
-            )
-            if (role or speaks) and named:
+            named = any(name.start() or " " in name[0] for name in NAME_PATTERN.finditer(sentence))
+            if (role or speaks) and (named or _NAME_HERE.match(sentence)):
                 lines.append(_Line(post, span, takes_over=bool(role and _TAKES_OVER.search(sentence))))
     lines.sort(key=lambda line: line.post.date)
     new = [line for line in lines if line.takes_over][-1:]

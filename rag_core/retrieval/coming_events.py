@@ -145,15 +145,13 @@ def _find_current_events(
             said = (one.text[a:b] for a, b in split_sentences(one.text) if _RESCHEDULED.search(one.text, a, b))
             # "new" of "new date" is no common subject
             moved.append((one, list_rare_terms(" ".join(_RESCHEDULED.sub(" ", sentence) for sentence in said))))
-    return [
-        event
-        for event in events
-        if not any(
-            one.key.chat_id == event.passage.key.chat_id and one.date > event.passage.date and rare & terms
-            for terms in [list_rare_terms(event.passage.text[slice(*event.sentence)])]
-            for one, rare in moved
-        )
-    ]
+    current = []
+    for event in events:
+        told, terms = event.passage, list_rare_terms(event.passage.text[slice(*event.sentence)])
+        later = (rare for one, rare in moved if one.key.chat_id == told.key.chat_id and one.date > told.date)
+        if all(terms.isdisjoint(rare) for rare in later):
+            current.append(event)
+    return current
 
 
 def _find_events(passages: Sequence[Passage], asked: _AskedDays, question: Question) -> Iterator[_Event]:
@@ -193,14 +191,11 @@ def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tupl
             if past:
                 continue  # "on Saturday nobody came"
         days = _read_announced(point, told, before, posted, low)
-        if days is None or days.since is None or days.until is None:
-            continue
-        bound = bool(_BEFORE_BOUND.search(before))
-        if point.pair or days.until - days.since <= longest:
-            ends = [(days.since, bound), *([(days.until - timedelta(days=1), True)] if point.pair else [])]
-            yield from (
-                (day, last, point.at) for day, last in ends if asked.since <= day < asked.until and day >= posted
-            )
+        if days and (point.pair or days.until - days.since <= longest):
+            ends = [(days.since, bool(_BEFORE_BOUND.search(before)))]
+            ends += [(days.until - timedelta(days=1), True)] if point.pair else []
+            within = ((day, last) for day, last in ends if max(asked.since, posted) <= day < asked.until)
+            yield from ((day, last, point.at) for day, last in within)
 
 
 def _read_announced(point: DateMatch, told: str, before: str, posted: date, low: str) -> DateRange | None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeVar
 
 from rag_core.dates.calendar_arithmetic import shift_months
@@ -226,12 +226,9 @@ def _find_rewordings(found: Sequence[Post]) -> list[tuple[int, int]]:
         shared = Counter(other for pair in pairs[place] for other in holders[pair][-_MAX_PAIR_POSTS:])
         for other, count in shared.items():
             shorter, longer = sorted((place, other), key=lambda one: len(pairs[one]))
-            if (
-                count >= _MIN_SHARED_PAIRS * len(pairs[shorter])
-                and found[other].key.chat_id != post.key.chat_id
-                and post.date - found[other].date <= _REWORDED_WITHIN
-                and numbers[shorter] <= numbers[longer]
-            ):
+            same = count >= _MIN_SHARED_PAIRS * len(pairs[shorter]) and numbers[shorter] <= numbers[longer]
+            elsewhere = found[other].key.chat_id != post.key.chat_id
+            if same and elsewhere and post.date - found[other].date <= _REWORDED_WITHIN:
                 alike.append((other, place))
         for pair in pairs[place]:
             holders[pair].append(place)
@@ -259,9 +256,8 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     if places:
         bounded = plan.since is not None and plan.until is not None
         passages = await fetch_passages(rag.archive, choose_posts(places, bounded=bounded))
-        ends = [
-            question.localize(one.date) for one in (await fetch_passages(rag.archive, [places[0], places[-1]])).values()
-        ]
+        outer = await fetch_passages(rag.archive, [places[0], places[-1]])
+        ends = [question.localize(one.date) for one in outer.values()]
         lines = list_dated_lines(await _quote_openings([*passages.values()], question, rag), question)
         if not lines or not ends:
             return Draft()
@@ -310,14 +306,14 @@ T = TypeVar("T", Post, PassageRef)
 
 def choose_posts(places: Sequence[T], *, bounded: bool) -> list[T]:
     """Choose the posts to read, best first: spread over a bounded period, else the newest; of all channels alike."""
-    newest = list(reversed(places))
-    length = -(-len(newest) // MAX_LINES) if bounded else _MAX_NEWEST_POSTS
-    slices = [deque(newest[start : start + length]) for start in range(0, len(newest), length)] if newest else []
+    newest = places[::-1]
+    length = max(1, -(-len(newest) // MAX_LINES)) if bounded else _MAX_NEWEST_POSTS
+    slices = [list(newest[start : start + length]) for start in range(0, len(newest), length)]
     used: Counter[int] = Counter()
     chosen: list[T] = []
     while len(chosen) < _MAX_READ_POSTS and (full := [one for one in slices if one]):
         for one in full if bounded else full[:1]:
-            place = min(islice(one, _MAX_COMPARED_POSTS), key=lambda place: used[place.key.chat_id])
+            place = min(one[:_MAX_COMPARED_POSTS], key=lambda place: used[place.key.chat_id])
             one.remove(place)
             used[place.key.chat_id] += 1
             chosen.append(place)

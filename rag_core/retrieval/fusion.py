@@ -56,10 +56,7 @@ Vector = NDArray[np.float32]
 
 @dataclass(slots=True, eq=False)
 class VectorReader:
-    """Reader of stored vectors for one question: each is read once.
-
-    `embedder` is the model of the store: further queries of the question are embedded with it.
-    """
+    """Reader of stored vectors for one question, each once; `embedder`, of the same model, is for further queries."""
 
     store: VectorStore
     embedder: Embedder
@@ -114,10 +111,7 @@ class Fusion:
 def fuse_rankings(
     rankings: Sequence[Sequence[T]], weights: Sequence[float] = (), k: int = RRF_K
 ) -> list[tuple[T, float]]:
-    """Fuse rankings by reciprocal rank, with equal weights by default; an item that is first in all has the score 1.
-
-    `weights` sum to 1.
-    """
+    """Fuse rankings by reciprocal rank; `weights` sum to 1, equal by default. An item first in all has score 1."""
     scores: dict[T, float] = {}
     weights = weights or [1 / len(rankings) for _ in rankings]
     for ranking, weight in zip(rankings, weights, strict=True):

@@ -21,15 +21,9 @@ from typing import NamedTuple
 from rag_core.dates import parse_period
 from rag_core.engine import Engine
 from rag_core.evidence import compose_evidence
+from rag_core.planning import queries
 from rag_core.planning.intents import extract_topic
-from rag_core.planning.queries import (
-    QUOTED,
-    choose_retrievers,
-    extract_phrases,
-    generate_query_variants,
-    parse_filters,
-    sanitize_query,
-)
+from rag_core.planning.queries import parse_filters
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term, join_post_text
 from rag_core.retrieval.search import note_unindexed_posts, resolve_filter, search_passages
 from rag_core.run import Run, Stage
@@ -76,10 +70,9 @@ class TextMatcher:
 
     def all_in(self, text: str) -> bool:
         """Whether the text contains all words and phrases."""
-        low = fold_case(normalize_characters(text))
         if not self.phrases_in(text):
             return False
-        terms = frozenset(tokenize(text))
+        low, terms = fold_case(normalize_characters(text)), frozenset(tokenize(text))
         return all(word.stands_in(low, terms) for word in self.words)
 
     def phrases_in(self, text: str) -> bool:
@@ -90,9 +83,8 @@ class TextMatcher:
     def within(self, text: str) -> list[Highlight]:
         """Highlights of all matches, in the order of the text, without overlaps."""
         low = fold_case(normalize_characters(text))
-        highlights = [
-            Highlight(*m.span(), -n) for n, phrase in enumerate(self.phrases, 1) for m in phrase.finditer(low)
-        ]
+        matches = ((n, m) for n, phrase in enumerate(self.phrases, 1) for m in phrase.finditer(low))
+        highlights = [Highlight(*m.span(), -n) for n, m in matches]
         number_of: dict[str, int] = {}  # of the first word with a term: one look-up for each word of the text
         for n, word in enumerate(self.words):
             for term in () if word.form else word.terms:
@@ -116,10 +108,8 @@ def _compile_phrase(phrase: str) -> re.Pattern[str]:
     if len(folded) > _MAX_PHRASE_LENGTH:  # the rest is ignored: so long a phrase occurs in one text only
         folded = folded[:_MAX_PHRASE_LENGTH].rpartition(" ")[0] or folded[:_MAX_PHRASE_LENGTH]
     # possessive: without backtracking, as a text full of marks would take far too long
-    spelt = [
-        "".join(f"{re.escape(letter)}{_COMBINING_MARK}*+" for letter in piece)
-        for piece in re.findall(r"[^\W_]+", folded)
-    ]
+    pieces = re.findall(r"[^\W_]+", folded)
+    spelt = ["".join(f"{re.escape(letter)}{_COMBINING_MARK}*+" for letter in piece) for piece in pieces]
     sign = phrase[0] if phrase[0] in "#@" else ""
     return re.compile(rf"(?<![^\W_]){sign}" + r"[\W_]++".join(spelt) + r"(?![^\W_])")
 
@@ -170,9 +160,9 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
 
     A period always filters posts here, whatever words surround it; a quoted title is no period.
     """
-    text = sanitize_query(question.text)
+    text = queries.sanitize_query(question.text)
     folded = fold_case(text)
-    unquoted = QUOTED.sub(lambda found: " " * len(found[0]), folded)
+    unquoted = queries.QUOTED.sub(lambda found: " " * len(found[0]), folded)
     period = parse_period(unquoted, question.asked_at)
     readable = question.viewer.select_readable(known)
     parsed = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
@@ -193,11 +183,10 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
     # "что писали вчера" and "posts of @harbour_news" have filters only
     if not tokenize(words) or (filters and not tokenize(extract_topic(fold_case(rest)))):
         return SearchRequest(plan, "", filters, beside)
-    must, should = extract_phrases(words)
-    plan = replace(
-        plan, queries=(words, *generate_query_variants(words)), kind=Kind.FACT, topic=words, must=must, should=should
-    )
-    return SearchRequest(replace(plan, legs=choose_retrievers(plan)[0]), words, filters, beside)
+    must, should = queries.extract_phrases(words)
+    variants = queries.generate_query_variants(words)
+    plan = replace(plan, queries=(words, *variants), kind=Kind.FACT, topic=words, must=must, should=should)
+    return SearchRequest(replace(plan, legs=queries.choose_retrievers(plan)[0]), words, filters, beside)
 
 
 MAX_LISTED_POSTS = 500  # a hundred pages; checking one post takes a third of a millisecond
@@ -380,9 +369,8 @@ def parse_watch(text: str) -> WatchQuery:
         words = [word for word in words if not is_asking_word(word)] or words
     names = frozenset(stem for name in _NAME.findall(text) for stem in tokenize(name))
     variants = {word: found for word, found in expand_words(low).items() if word not in names}
-    translations = tuple(
-        frozenset(v for v, weight in variants.get(word, {}).items() if weight >= _MIN_VARIANT_WEIGHT) for word in words
-    )
+    found = (variants.get(word, {}) for word in words)
+    translations = tuple(frozenset(v for v, w in one.items() if w >= _MIN_VARIANT_WEIGHT) for one in found)
     required = len(words) if len(words) <= _ALL_REQUIRED_TERMS else math.ceil(_REQUIRED_SHARE * len(words))
     return WatchQuery(tuple(words), translations, required, detect_language(text), limit, currency)
 
@@ -424,13 +412,9 @@ class WatchIndex:
         """Match a post: the watches that it is for."""
         found = frozenset(tokenize(post.text))
         candidates = {watch.id: (watch, query) for term in found for watch, query in self._by_term.get(term, ())}
-        lang = detect_language(post.text) if candidates else ""
-        matched = [
-            (watch, query)
-            for watch, query in candidates.values()
-            if (watch.channels is None or post.key.chat_id in watch.channels)
-            and query.count_met(found, lang) >= query.required
-        ]
+        lang, chat = detect_language(post.text) if candidates else "", post.key.chat_id
+        open_to = ((w, query) for w, query in candidates.values() if w.channels is None or chat in w.channels)
+        matched = [(watch, query) for watch, query in open_to if query.count_met(found, lang) >= query.required]
         limited = any(query.limit is not None for _, query in matched)
         amounts = parse_numbers(post.text.lower().replace("ё", "е"), lang) if limited else []
         return [watch for watch, query in matched if query.allows(amounts)]
@@ -438,10 +422,7 @@ class WatchIndex:
 
 def find_quote(watch: Watch, text: str) -> TextSpan | None:
     """Find the sentence of a post that meets most terms of a watch; None where none meets any."""
-    query, lang, best, most = parse_watch(watch.query), detect_language(text), None, 0
-    for whole in split_sentences(text):
-        for start, end in split_long_span(text, whole, _MAX_QUOTE_LENGTH):
-            met = query.count_met(frozenset(tokenize(text[start:end])), lang)
-            if met > most:
-                best, most = (start, end), met
-    return best
+    query, lang = parse_watch(watch.query), detect_language(text)
+    spans = [span for whole in split_sentences(text) for span in split_long_span(text, whole, _MAX_QUOTE_LENGTH)]
+    met = {span: query.count_met(frozenset(tokenize(text[slice(*span)])), lang) for span in spans}
+    return max(filter(met.get, met), key=met.__getitem__, default=None)

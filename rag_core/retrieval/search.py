@@ -140,8 +140,7 @@ def run_beside(work: Coroutine[Any, Any, T]) -> Iterator[asyncio.Task[T]]:
 async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> RetrievalResult:
     """Search the lexical and the dense index, as `query.legs` says, and fuse both rankings.
 
-    If one index fails, the other alone gives the result. Raises IndexUnavailable or StageTimeout where neither gives
-    hits.
+    If one index fails, the other alone answers. Raises IndexUnavailable, StageTimeout where neither gives hits.
     """
     failed: RagError | None = None
     dense = rag.dense  # another one may take its place meanwhile
@@ -223,12 +222,8 @@ _EXPANSION_PASSAGES, _EXPANSION_NAMES = 2, 6
 def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
     """Extract up to six names from the two best passages that the question lacks, for multi-hop questions."""
     asked = set(tokenize(question))
-    counts = Counter(
-        name[0]
-        for passage in passages[:_EXPANSION_PASSAGES]
-        for name in NAME_PATTERN.finditer(passage.text)
-        if len(name[0]) > 3 and not asked & set(tokenize(name[0]))
-    )
+    names = (name[0] for passage in passages[:_EXPANSION_PASSAGES] for name in NAME_PATTERN.finditer(passage.text))
+    counts = Counter(name for name in names if len(name) > 3 and asked.isdisjoint(tokenize(name)))
     return " ".join(name for name, _ in counts.most_common(_EXPANSION_NAMES))
 
 
@@ -328,10 +323,7 @@ _FETCHED_PASSAGES = 80  # least number of passages read for MMR; else twice the 
 
 
 async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run) -> tuple[Hit, ...]:
-    """Search the passages of a plan, best first; cached while the index does not change.
-
-    Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
-    """
+    """Search the passages of a plan, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout."""
     if not plan.queries or not question.viewer.channels:
         return ()
     async with run.stage(Stage.LOOKUP):
@@ -353,8 +345,8 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         hits, passages = await _run_search(plan, question, rag, run)
         if len(run.shortfalls) == before:  # an incomplete result is not cached
             rag.caches.hits.store(key, version, hits)
-    known = [(hit, passages[hit.place]) for hit in hits if hit.place in passages]
-    found = tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+    known = (hit for hit in hits if hit.place in passages)
+    found = tuple(Hit(passages[hit.place], hit.score, hit.leg, hit.likeness) for hit in known)
     run.show("search", (format_hit(hit) for hit in found[:_SHOWN_HITS]))
     return found
 
@@ -371,7 +363,6 @@ def format_hit(hit: Hit) -> str:
 async def _run_search(
     plan: Plan, question: Question, rag: Engine, run: Run
 ) -> tuple[tuple[CachedHit, ...], dict[PassageRef, Passage]]:
-    keep = rag.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
     text = plan.asked or plan.queries[0]
     query = RetrievalQuery(text, plan.legs, plan.k_per_query, only, question.lang, plan.should, plan.aliases)
@@ -404,18 +395,15 @@ async def _run_search(
         if own.by_words and expansions:
             further += await expansions
         fused = append_expansion_hits(own.ranked, further) if further else own.ranked
-        fused = fused[: max(_FETCHED_PASSAGES, 2 * keep)]
+        fused = fused[: max(_FETCHED_PASSAGES, 2 * rag.keep)]
         more = [place for place, _ in fused if place not in passages]
         passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, more)) if more else {}
         fused = [pair for pair in fused if pair[0] in passages]
-        nothing = dict[PassageRef, float](), fused[:keep]
-        compared = fused if plan.diverse else fused[:keep]
-        diversifying = diversify_hits(compared, own, passages, rag)
-        likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, nothing)
-    hits = (
-        CachedHit(place, score, own.found_by.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused
-    )
-    return tuple(hits), passages
+        first = fused[: rag.keep]
+        diversifying = diversify_hits(fused if plan.diverse else first, own, passages, rag)
+        likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, (dict[PassageRef, float](), first))
+    hits = ((place, score, own.found_by.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
+    return tuple(CachedHit(*hit) for hit in hits), passages
 
 
 async def _run_expansions(
@@ -502,10 +490,9 @@ async def add_neighbours(hits: Sequence[Hit], first: int, plan: Plan, viewer: Vi
     joined: dict[PassageRef, Hit] = {}
     for hit in hits:
         joined.setdefault(hit.passage.ref, hit)
-        for key in around.get(hit.passage.key, ()):
-            if key in places and places[key] in passages:
-                near = Hit(passages[places[key]], hit.score * _NEIGHBOUR_SCORE, LEXICAL)
-                joined.setdefault(places[key], near)
+        for place in filter(None, map(places.get, around.get(hit.passage.key, ()))):
+            if place in passages:
+                joined.setdefault(place, Hit(passages[place], hit.score * _NEIGHBOUR_SCORE, LEXICAL))
     return tuple(joined.values())
 
 
@@ -517,8 +504,7 @@ async def diversify_hits(
 ) -> tuple[dict[PassageRef, float], RankedPlaces]:
     """Select diverse hits by MMR: the cosine of each to the question, and the kept ones. Raises VectorsUnavailable."""
     stored = await own.vectors.read([place for place, _ in fused]) if own.vectors else {}
-    vector = own.vector
-    likeness = {} if vector is None else {place: float(there @ vector) for place, there in stored.items()}
+    likeness = {} if own.vector is None else {place: float(there @ own.vector) for place, there in stored.items()}
     return likeness, await asyncio.to_thread(_select_diverse, fused, stored, passages, rag)
 
 
@@ -559,8 +545,7 @@ _MANY_UNEMBEDDED = 256
 async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run, *, vectors: bool) -> None:
     """Report a shortfall where the index lags behind the archive (first start, rebuild).
 
-    `vectors`: also where they lag far behind (a new model, a move to another store). Only posts that this viewer may
-    read count.
+    `vectors`: also where they lag far behind (a new model, another store). Only what this viewer may read counts.
     """
     if behind := await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, viewer.channels):
         run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))

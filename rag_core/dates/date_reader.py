@@ -437,9 +437,8 @@ class DateReader(TokenReader):
         if self.kind(i) != "holiday":
             return None
         month, day, days = self.value(i)
-        recurrence = Recurrence(
-            "year", lambda first: DateRange(start := date(first.year, month, day), start + days * ONE_DAY)
-        )
+        length = days * ONE_DAY
+        recurrence = Recurrence("year", lambda one: DateRange(start := date(one.year, month, day), start + length))
         return self.recurring(i, i + 1, recurrence, needs="on" if days > 1 else "bound")
 
     def _rolling(self, i: int, end: int, n: int, name: str, which: str = "last") -> DateMatch:

@@ -235,9 +235,8 @@ def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
     if found["decade"]:
         first = int(re.match(r"\d+", text)[0])  # type: ignore[index]
         return DateToken("decade", first + 1900 if first < 100 else first, *at, text)
-    parts = {
-        key.rstrip("0123456789"): value for key, value in found.groupdict().items() if value and key[-1].isdecimal()
-    }
+    named = found.groupdict().items()
+    parts = {key.rstrip("0123456789"): value for key, value in named if value and key[-1].isdecimal()}
     number = {key: int(value) for key, value in parts.items() if value.isdecimal() and key in "abymd"}
     if "a" in number:
         a, b = number["a"], number["b"]
@@ -247,7 +246,7 @@ def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
         return DateToken("", None, *at, text)
     # "10.1" is a number, "03.05" hardly
     sure = "y" in number or "dot" in parts or found[0].startswith("0")
-    return DateToken("date", (number.get("y"), number["m"], number.get("d")), *found.span(), found[0], not sure)
+    return DateToken("date", (number.get("y"), number["m"], number.get("d")), *at, text, not sure)
 
 
 # Places called by a date: "площадь 1905 года", "улица Восьмого Марта".
@@ -364,11 +363,8 @@ class TokenReader:
         after = self.word(i + 1)
         if kind == "ordinal" and word[:2].isdecimal() and "-" in word and value < 100:
             return value, i + 1
-        if (
-            kind == "number"
-            and len(word) == 2
-            and (after == "году" or (after == "года" and value % 10 not in {2, 3, 4}))
-        ):
+        two = kind == "number" and len(word) == 2
+        if two and (after == "году" or (after == "года" and value % 10 not in {2, 3, 4})):
             return value, i + 1
         if word in {"two", "две"} and after in {"thousand", "тысячи"}:
             rest = self.number(self.skip(i + 2, "and"))
@@ -386,15 +382,10 @@ class TokenReader:
 
     def _trailing_year(self, i: int) -> tuple[int | None, int]:
         at = self.skip(i, ",", "of", "in", "-", "/")
-        found = self.year(at)
-        if found:
-            return found[0], found[1]
-        two = (
-            self.kind(i) == "number"
-            and len(self.word(i)) == 2
-            and self.kind(i - 1) == "month"
-            and self.kind(i - 2) in {"number", "ordinal", "-", "/"}
-        )
+        if found := self.year(at):
+            return found[:2]
+        two = self.kind(i) == "number" and len(self.word(i)) == 2
+        two = two and self.kind(i - 1) == "month" and self.kind(i - 2) in {"number", "ordinal", "-", "/"}
         if two and self.kind(i + 1) not in {":", ".", "unit", "month"} and not self.glued(i):
             return self.value(i), i + 1  # "3 Aug 96"
         return None, i

@@ -77,10 +77,7 @@ _LONGEST_BEFORE = 100  # characters of context before a weekday
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Date or time of day at [start:end]; unnamed fields are None.
-
-    Monday is weekday 0; `minute` is counted from midnight.
-    """
+    """Date or time of day at [start:end]; unnamed fields are None. Monday is weekday 0; `minute` is from midnight."""
 
     start: int
     end: int
@@ -146,9 +143,7 @@ def _find_hours(low: str) -> Iterator[list[Moment]]:
 
 
 def _parse_count(said: str) -> int:
-    if said.isdecimal():
-        return int(said)
-    return sum(_HOUR_VALUES[word] for word in re.split(r"[ -]", said))
+    return int(said) if said.isdecimal() else sum(_HOUR_VALUES[word] for word in re.split(r"[ -]", said))
 
 
 def _compute_minute_of_day(hour: int, minute: int, half: str | None) -> int:

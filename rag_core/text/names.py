@@ -62,10 +62,8 @@ def matches_name(said: str, written: str) -> bool:
 
     def list_bases(name: str) -> list[set[str]]:  # of each word, without its case ending; "Максим" has two
         words = set(WORD.findall(name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")))
-        forms = [(word, _CASE_ENDINGS.sub("", word)) if CYRILLIC.search(word) else () for word in words]
-        return [
-            {_VOWEL_ENDINGS.sub("", form) for form in both} or {word} for word, both in zip(words, forms, strict=True)
-        ]
+        forms = ((word, (word, _CASE_ENDINGS.sub("", word)) if CYRILLIC.search(word) else ()) for word in words)
+        return [{_VOWEL_ENDINGS.sub("", form) for form in both} or {word} for word, both in forms]
 
     wanted, known = list_bases(said), set[str]().union(*list_bases(written))
     return bool(wanted) and not any(one.isdisjoint(known) for one in wanted)
@@ -73,10 +71,8 @@ def matches_name(said: str, written: str) -> bool:
 
 def matches_file_name(said: str, written: str) -> bool:
     """Whether two file names match; Telegram Desktop writes "_" for a space. `written` may list several."""
-    wanted, *there = (
-        _FILE_SEPARATORS.sub("_", name.strip().casefold().replace("ё", "е"))
-        for name in (said, written, *written.split(", "))
-    )
+    names = (said, written, *written.split(", "))
+    wanted, *there = (_FILE_SEPARATORS.sub("_", name.strip().casefold().replace("ё", "е")) for name in names)
     return wanted in there
 
 
@@ -134,10 +130,8 @@ def is_name_variant(one: str, other: str) -> bool:
     if not russian:
         return long.startswith(short) and long[len(short) :] in {"", "s", "es", "n", "an", "ian", "ish", "ese"}
     # "московск" of "москв", "российск" of "росс", "отц" of "отец"
-    root = short[:-1]
-    return short == long or (
-        len(short) >= 4 and long.startswith(root) and bool(_ADJECTIVE_ENDING.match(long[len(root) :]))
-    )
+    related = len(short) >= 4 and long.startswith(short[:-1])
+    return short == long or (related and bool(_ADJECTIVE_ENDING.match(long[len(short) - 1 :])))
 
 
 def list_phonetic_keys(word: str) -> set[str]:

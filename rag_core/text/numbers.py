@@ -200,8 +200,7 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
     for run in runs:
         if run[0][3] == "scale" and not _STANDALONE_SCALE.match(run[0][4]):
             continue  # a scale alone is seldom one
-        start, end = run[0][0], run[-1][1]
-        value = _compose_value(run)
+        start, end, value = run[0][0], run[-1][1], _compose_value(run)
         readings = parse_figures(run[0][4]) if run[0][3] == "figures" else (run[0][2],)
         values = {_compose_value([(*run[0][:2], one, *run[0][3:]), *run[1:]]) for one in readings}
         half_an = _HALF_AN.match(low, end) if run[0][4] == "half" else None
@@ -219,10 +218,8 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
         if run[0][3] == "ordinal":
             unit = "ordinal"
         weak = run[0][3] != "figures" and (value in {0.0, 1.0} or unit == "ordinal" or run[0][4] in _WEAK_WORDS)
-        hedge = next(
-            (name for name, words in _HEDGE_PATTERNS if compile_pattern(words).search(low[max(0, start - 20) : start])),
-            "",
-        )
+        before = low[max(0, start - 20) : start]
+        hedge = next((name for name, words in _HEDGE_PATTERNS if compile_pattern(words).search(before)), "")
         numbers.append(Number(tuple(sorted(v * scale for v in values)), unit, noun, start, end, hedge, weak))
     return numbers
 
@@ -279,29 +276,25 @@ _HALF, _AND_A_HALF_GAPS = 0.5, (3, 7)  # "два с половиной", "two an
 
 def _continues_number(run: list[NumberPart], part: NumberPart) -> bool:
     _, end, value, sort, word = run[-1]
-    if part[0] - end > 7 or part[3] in {"figures"} or sort == "ordinal":
-        return False
     gap = part[0] - end
+    if gap > 7 or part[3] == "figures" or sort == "ordinal":
+        return False
     if part[2] == _HALF and part[3] == "word" and gap in _AND_A_HALF_GAPS:
         return value >= 1
     if part[3] == "scale":
         return gap <= 3 or (value == 0.5 and gap <= 4)
     if gap > 1:
         return part[3] == "word" and word.startswith("hundred") and gap <= 5 and part[2] < 100
-    if sort == "figures":
-        return False
-    return (value >= 20 and part[2] < 10 and part[2] >= 1) or (value >= 100 and 1 <= part[2] < min(value, 1000))
+    below = 10 if value < 100 else min(value, 1000)
+    return sort != "figures" and value >= 20 and 1 <= part[2] < below
 
 
 def _compose_value(run: list[NumberPart]) -> float:
     total, current = 0.0, 0.0
     for _, _, value, sort, _ in run:
+        current = (current or 1.0) * value if sort == "scale" else current + value
         if sort == "scale" and value > 100:
-            total, current = total + (current or 1.0) * value, 0.0
-        elif sort == "scale":
-            current = (current or 1.0) * value
-        else:
-            current += value
+            total, current = total + current, 0.0
     return round(total + current, 9)
 
 

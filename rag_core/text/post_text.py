@@ -161,10 +161,7 @@ _MAX_DIGITS = 15
 
 
 class PostLink(NamedTuple):
-    """Link to a post: `chat` is a chat id or a lower-case username.
-
-    `single`: only this post of an album. `text` is the link as written.
-    """
+    """Link to a post: chat id or lower-case username; `single`: of an album only this post; `text`: as written."""
 
     chat: int | str
     message_id: int
@@ -192,7 +189,5 @@ def find_post_links(text: str) -> list[PostLink]:
 
 def resolve_post_link(link: PostLink, known: Mapping[int, Channel]) -> PostKey | None:
     """Resolve a link to a post; None where no known channel has this name or id."""
-    if isinstance(link.chat, int):
-        return PostKey(link.chat, link.message_id) if link.chat in known else None
-    named = (chat_id for chat_id, channel in known.items() if (channel.username or "").lower() == link.chat)
-    return next((PostKey(chat_id, link.message_id) for chat_id in named), None)
+    named = (chat for chat, channel in known.items() if link.chat in {chat, (channel.username or "").lower()})
+    return next((PostKey(chat, link.message_id) for chat in named), None)

@@ -108,9 +108,7 @@ _ANSWER_TYPE_WORDS = (
                         r"(?: (?:it|there|i|you|we|they|he|she)(?: (?:still|true|need|have|possible))?(?: (?:to|that))?)?|"
                         r"(?:is|are) there|is it|do i need|can i"),
 )  # fmt: skip
-_ANSWER_TYPE_PATTERNS = tuple(
-    (want, re.compile(rf"(?<![\w-])(?:{pattern})(?![\w])")) for want, pattern in _ANSWER_TYPE_WORDS
-)
+_ANSWER_TYPE_PATTERNS = [(want, re.compile(rf"(?<![\w-])(?:{words})(?![\w])")) for want, words in _ANSWER_TYPE_WORDS]
 # Words that begin a clause as well: "what turned up when you tidied the shed" does not ask when.
 _CLAUSE_TYPES = frozenset({AnswerType.DATE, AnswerType.PLACE, AnswerType.PERSON, AnswerType.YES_NO, AnswerType.REASON})
 _OPEN_BEGINNING = re.compile(r"(?:and |а |и |so )?(?:what|which|что|че|чего|чем|как\w*)(?!\w)")
@@ -173,9 +171,8 @@ def detect_answer_type(question: str) -> tuple[AnswerType, frozenset[str]]:
     """Detect the expected answer type by the question's words, and the stems of the words that ask for it."""
     question = question[:_MAX_ASKING_LENGTH]
     asked = _normalize_text(question)
-    found = [
-        (match.start(), want, pattern) for want, pattern in _ANSWER_TYPE_PATTERNS if (match := pattern.search(asked))
-    ]
+    matched = ((pattern.search(asked), want, pattern) for want, pattern in _ANSWER_TYPE_PATTERNS)
+    found = [(match.start(), want, pattern) for match, want, pattern in matched if match]
     if not found:
         # "fare 36 rubles": a statement about a price is to be compared with the price
         price = compile_pattern(_PRICE).search(asked)
@@ -185,9 +182,8 @@ def detect_answer_type(question: str) -> tuple[AnswerType, frozenset[str]]:
         closed = asked.rstrip().endswith("?") and len(_WORD.findall(asked)) > 1 and not _OPEN_WORDS.search(asked)
         return (AnswerType.YES_NO if closed else AnswerType.ANYTHING), frozenset()
     at, want, pattern = min(found, key=lambda one: one[0])
-    if (at and want in _CLAUSE_TYPES and _OPEN_BEGINNING.match(asked)) or (
-        want is AnswerType.PERSON and _DEFINED.match(question)
-    ):
+    within = at and want in _CLAUSE_TYPES and _OPEN_BEGINNING.match(asked)
+    if within or (want is AnswerType.PERSON and _DEFINED.match(question)):
         return AnswerType.ANYTHING, frozenset()
     matches = [match[0] for match in pattern.finditer(asked)]
     if _CHANGES_ASKED.search(asked):
@@ -464,9 +460,8 @@ class QueryTerms:
         spare = (_NO_VARIANT_TERMS - len(self.share)) / (_NO_VARIANT_TERMS - _FULL_WEIGHT_TERMS)
         synonym_factor = min(1.0, max(0.0, spare))
         translation_factor = max(synonym_factor, _LEAST_TRANSLATION_FACTOR)
-        weighed: dict[str, dict[str, float]] = {}
+        weighed: dict[str, dict[str, float]] = {term: {} for term in self.variants}
         for term, found in self.variants.items():
-            weighed[term] = {}
             for variant, weight in found.items():
                 is_translation = variant.isascii() != term.isascii() and variant not in _ANNOTATIONS
                 if factor := translation_factor if is_translation else synonym_factor:

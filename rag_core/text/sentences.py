@@ -95,9 +95,8 @@ def split_sentences(text: str) -> list[TextSpan]:
         if mark[0][0] != "\n":
             if not _SENTENCE_START.match(text, end):
                 continue
-            word = (
-                _LAST_WORD.search(text, max(0, end - _MAX_ABBREVIATION_LENGTH), end) if text[end - 1] == "." else None
-            )
+            start = max(0, end - _MAX_ABBREVIATION_LENGTH)
+            word = _LAST_WORD.search(text, start, end) if text[end - 1] == "." else None
             # an initial ("J. Smith", "К. Чуковский") or an abbreviation does not end a sentence
             if word and ((len(word[0]) == 1 and word[0].isupper()) or word[0].lower() in _OPEN_ABBREVIATIONS):
                 continue
@@ -112,9 +111,8 @@ def tokenize_sentences(text: str) -> tuple[tuple[TextSpan, tuple[str, ...]], ...
 
 
 def _strip_pieces(text: str, pieces: Iterable[TextSpan]) -> list[TextSpan]:
-    texts = ((start, text[start:end]) for start, end in pieces)
-    starts = ((start + len(piece) - len(piece.lstrip()), piece.strip()) for start, piece in texts)
-    return [(start, start + len(piece)) for start, piece in starts if piece]
+    texts = ((end, text[start:end].lstrip()) for start, end in pieces)
+    return [(end - len(piece), end - len(piece) + len(piece.rstrip())) for end, piece in texts if piece]
 
 
 def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGTH) -> list[TextSpan]:

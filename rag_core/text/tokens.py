@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache, lru_cache
 from math import ceil
 from pathlib import Path
@@ -78,17 +79,14 @@ def _fold_character(char: str) -> str:
     if decomposition.startswith(_STYLES) and (len(plain) == 1 or plain.isalnum()):
         return plain
     if decomposition.startswith("<compat>"):  # "№" and "…" are signs of their own
-        if letters:
-            return plain
-        return plain[1:-1] if plain[0] == "(" and len(plain) == 3 else char  # "⒜"
+        bracketed = plain[0] == "(" and len(plain) == 3  # "⒜"
+        return plain if letters else plain[1:-1] if bracketed else char
     if decomposition.startswith("<super>") and category == "Lm":
         return plain
     if named := _STYLED_LETTER_NAME.fullmatch(unicodedata.name(char, "")):
         script, letter = filter(None, named.groups())
-        try:
+        with suppress(KeyError):
             return unicodedata.lookup(f"{script} SMALL LETTER {letter}")
-        except KeyError:
-            return char
     return char
 
 
@@ -335,19 +333,12 @@ def read_word(word: str) -> tuple[WordReading, ...]:
     except ValueError:  # pymorphy3 asks for the name of each letter, and some letters have none
         return (WordReading(word),)
     # pymorphy3's own strings raise ValueError where they are compared with others, the empty one too
-    return tuple(
-        WordReading(
-            parse.normal_form,
-            str(tag.POS or ""),
-            str(tag.case or ""),
-            str(tag.gender or ""),
-            str(tag.number or ""),
-            str(tag.person or ""),
-            str(tag.tense or ""),
-            bool({"Name", "Surn", "Patr"} & tag.grammemes),
-        )
-        for parse, tag in ((parse, parse.tag) for parse in parses)
-    )
+    readings = []
+    for parse, tag in ((parse, parse.tag) for parse in parses):
+        forms = (tag.POS, tag.case, tag.gender, tag.number, tag.person, tag.tense)
+        name = bool({"Name", "Surn", "Patr"} & tag.grammemes)
+        readings.append(WordReading._make((parse.normal_form, *(str(one or "") for one in forms), name)))
+    return tuple(readings)
 
 
 _MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from rag_core.dates import find_dates, parse_coming_period, parse_period
@@ -25,28 +26,15 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import RECENT_EVENTS, asks_of_this_channel, counts_all_posts, strip_asking_phrase
 from rag_core.planning.queries import AUXILIARY_VERBS, QUESTION_WORDS, split_question
 from rag_core.run import Run, Stage
-from rag_core.storage.readers import (
-    ConversationKey,
-    ConversationTurn,
-    forget_turns,
-    list_recent_turns,
-    load_choices,
-    remember_turn,
-    save_choice,
-)
+from rag_core.storage import readers
+from rag_core.storage.readers import ConversationKey, ConversationTurn
 from rag_core.text.names import NAME_PATTERN
 from rag_core.text.numbers import extract_figures
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, WordReading, detect_language, fold_case, read_word, tokenize
 from rag_core.types import Answer, Question
-from rag_core.writing.prompts import (
-    build_paragraph_grammar,
-    clean_reply,
-    escape_prompt_text,
-    load_prompt,
-    quote_question,
-)
+from rag_core.writing import prompts
 
 _LEAD_IN_PATTERN = re.compile(
     r"^\W*(?:(?:ну\s+)?(?:а|и|но)(?:\s+как\s+насчет|\s+что\s+насчет|\s+если)?|как\s+насчет|что\s+насчет|"
@@ -112,9 +100,8 @@ def find_question_names(text: str) -> list[NameSpan]:
     for match in NAME_PATTERN.finditer(text):
         start, name = match.start(), match[0]
         first, _, more = name.partition(" ")
-        is_first_word = not text[:start].strip(' «"“') and not (
-            re.search(r"[A-Z]", first) and _is_content_word(fold_case(first))
-        )
+        latin = re.search(r"[A-Z]", first) and _is_content_word(fold_case(first))
+        is_first_word = not latin and not text[:start].strip(' «"“')
         # several words may begin with a Russian first name
         is_first_name = bool(more) and any(reading.name for reading in read_word(fold_case(first))[:1])
         if (is_first_word and not is_first_name) or fold_case(first) in STOP_WORDS:
@@ -152,7 +139,7 @@ def _find_pronoun(text: str) -> re.Match[str] | None:
 
 
 def _read_words(text: str) -> Iterator[tuple[re.Match[str], tuple[WordReading, ...]]]:
-    for match, _ in zip(_WORD.finditer(text), range(_MAX_READ_WORDS), strict=False):
+    for match in islice(_WORD.finditer(text), _MAX_READ_WORDS):
         word = match[0].lower()
         yield match, read_word(word) if re.search("[а-яё]", word) else ()
 
@@ -402,17 +389,15 @@ def _replace_thing(question: str, rest: str) -> str | None:
         for match, readings in reversed(words):
             if verb and any(r._replace(lemma=verb.lemma, case=verb.case, name=verb.name) == verb for r in readings[:1]):
                 return f"{question[: match.start()]}{rest}{question[match.end() :]}"
+
     # the noun in the nominative, or of one form for all cases ("латте"), with its adjectives; of an attribute
     # ("курс доллара") that in the genitive
-    nouns, earlier = (
-        [
-            n
-            for n, (word, read) in enumerate(of)
-            if _is_content_word(fold_case(word[0]))
-            and any(r.part == "NOUN" and (r.case == "nomn" or r.lemma == fold_case(word[0])) for r in read[:3])
-        ]
-        for of in (new, words)
-    )
+    def is_nominative(word: re.Match[str], read: tuple[WordReading, ...]) -> bool:
+        low = fold_case(word[0])
+        nouns = (r for r in read[:3] if r.part == "NOUN")
+        return _is_content_word(low) and any(r.case == "nomn" or r.lemma == low for r in nouns)
+
+    nouns, earlier = ([n for n, pair in enumerate(of) if is_nominative(*pair)] for of in (new, words))
     at = earlier[0] if earlier else None
     others = {"VERB", "INFN", "PREP", "NPRO"}
     if at is None or not nouns or nouns[0] > 1 or any(r.part in others for _, read in new for r in read[:1]):
@@ -439,10 +424,7 @@ _SHOWN_TURNS = 3  # earlier questions in the prompt
 async def rewrite_followup(
     question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run
 ) -> tuple[Question, bool]:
-    """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first.
-
-    Returns also whether it is a sentence that readers may be shown, see `Rewriting`.
-    """
+    """Rewrite a follow-up, by a model where one is idle, else by rules (turns oldest first); whether it is `spoken`."""
     if not is_followup(question.text, question.asked_at):
         return question, True
     by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
@@ -456,29 +438,25 @@ async def _rewrite_by_model(
     question: Question, turns: Sequence[ConversationTurn], model: LanguageModel, run: Run
 ) -> Rewriting:
     """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
-    template = load_prompt("followup", question.lang)
-    named = (
-        tuple(map(escape_prompt_text, (turn.question, ", ".join(turn.entities)))) for turn in turns[-_SHOWN_TURNS:]
-    )
-    lines = "\n".join(f"{asked} ({names})".removesuffix(" ()") for asked, names in named)
-    prompt = Prompt(template.system, f"<talk>\n{lines}\n</talk>\n{quote_question(question.text)}", template.shots)
-    grammar = build_paragraph_grammar(_MAX_REWRITE_LENGTH)
+    template = prompts.load_prompt("followup", question.lang)
+    named = ((turn.question, ", ".join(turn.entities)) for turn in turns[-_SHOWN_TURNS:])
+    escaped = (map(prompts.escape_prompt_text, texts) for texts in named)
+    lines = "\n".join(f"{asked} ({names})".removesuffix(" ()") for asked, names in escaped)
+    talk = f"<talk>\n{lines}\n</talk>\n{prompts.quote_question(question.text)}"
+    prompt = Prompt(template.system, talk, template.shots)
+    grammar = prompts.build_paragraph_grammar(_MAX_REWRITE_LENGTH)
     decoding = DecodingParams(_MAX_REWRITE_TOKENS, 0.0)
     reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=grammar)
-    text = " ".join(clean_reply(reply).split())[:_MAX_REWRITE_LENGTH]
+    text = " ".join(prompts.clean_reply(reply).split())[:_MAX_REWRITE_LENGTH]
     # it keeps the follow-up and the topic, and adds no name, no number and at most one word
     asked, history = question.text, " ".join(part for turn in turns for part in (turn.question, *turn.entities))
     own, before, rewritten = set(tokenize(asked)), set(tokenize(history)), set(tokenize(text))
     names = {term for name in find_question_names(text) for term in tokenize(name.text)}
-    kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | set(extract_figures(asked))
-    faithful = (
-        bool(rewritten & before)
-        and kept <= rewritten | set(extract_figures(text))
-        and names <= own | before
-        and extract_figures(text) <= extract_figures(f"{asked} {history}")
-        and len(rewritten - own - before) <= 1
-    )
-    if not faithful:
+    kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | extract_figures(asked)
+    figures = extract_figures(text)
+    told = kept <= rewritten | figures and not before.isdisjoint(rewritten)
+    new = names - own - before or figures - extract_figures(f"{asked} {history}")
+    if not told or new or len(rewritten - own - before) > 1:
         raise GenerationFailed("The model's question was not the one that was asked: the rules' is taken.")
     return Rewriting(text)
 
@@ -499,14 +477,14 @@ async def is_memory_enabled(chat: int, rag: Engine) -> bool:
     """Whether earlier questions are remembered in a chat; 0 is the terminal. Raises ArchiveUnavailable."""
     if not chat or not rag.settings.memory.enabled:
         return False
-    return (await load_choices(rag.archive)).get(_MEMORY_CHOICE.format(chat)) != "off"
+    return (await readers.load_choices(rag.archive)).get(_MEMORY_CHOICE.format(chat)) != "off"
 
 
 async def set_memory_enabled(chat: int, rag: Engine, *, to: bool) -> None:
     """Switch the memory of a chat on or off; switching off deletes its turns."""
-    await save_choice(rag.archive, _MEMORY_CHOICE.format(chat), "on" if to else "off")
+    await readers.save_choice(rag.archive, _MEMORY_CHOICE.format(chat), "on" if to else "off")
     if not to:
-        await forget_turns(rag.archive, chat=chat)
+        await readers.forget_turns(rag.archive, chat=chat)
 
 
 async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn, ...]:
@@ -514,13 +492,10 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
     if not await is_memory_enabled(question.chat, rag):
         return ()
     since = question.asked_at - timedelta(minutes=rag.settings.memory.minutes)
-    left, turns = _MAX_TOKENS, list[ConversationTurn]()
-    for turn in await list_recent_turns(rag.archive, identify_conversation(question), since):
-        left -= sum(len(text) for text in (turn.question, *turn.entities)) // _CHARACTERS_PER_TOKEN + 1
-        if left < 0:
-            break
-        turns.append(turn)
-    return tuple(reversed(turns))
+    turns = await readers.list_recent_turns(rag.archive, identify_conversation(question), since)
+    lengths = (sum(map(len, (turn.question, *turn.entities))) for turn in turns)
+    spent = accumulate(length // _CHARACTERS_PER_TOKEN + 1 for length in lengths)
+    return tuple(turns[: sum(tokens <= _MAX_TOKENS for tokens in spent)])[::-1]
 
 
 async def resolve_followup(question: Question, rag: Engine, run: Run) -> tuple[Question, bool]:
@@ -538,13 +513,13 @@ async def remember_answer(question: Question, answer: Answer, rag: Engine) -> No
     """Store an answered standalone question as a turn, and delete expired turns. Raises ArchiveUnavailable."""
     if not await is_memory_enabled(question.chat, rag):
         return
-    at = question.asked_at
     names = (name.text[:_MAX_NAME_LENGTH] for s in answer.sentences for name in find_question_names(s.text))
     turn = ConversationTurn(question.text[:_MAX_STORED_LENGTH], tuple(dict.fromkeys(names))[:_MAX_NAMES])
-    expired = at - timedelta(minutes=rag.settings.memory.minutes)
-    await remember_turn(rag.archive, identify_conversation(question), turn, at, _MAX_TURNS, expired)
+    at, minutes = question.asked_at, rag.settings.memory.minutes
+    expired = at - timedelta(minutes=minutes)
+    await readers.remember_turn(rag.archive, identify_conversation(question), turn, at, _MAX_TURNS, expired)
 
 
 async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:
     """Delete the turns of a conversation; the number of deleted turns."""
-    return await forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
+    return await readers.forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)

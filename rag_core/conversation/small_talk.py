@@ -78,9 +78,7 @@ def detect_talk(text: str) -> Talk | None:
     if smiles or not any(map(str.isalnum, text)):
         pictures = any(unicodedata.category(char) == "So" for char in text)
         return Talk(TalkKind.EMOJI if pictures or smiles else TalkKind.UNCLEAR, None)
-    kind = _detect_kind(words)
-    if kind is None and _speaks_of_bot(words):
-        kind = TalkKind.WHO_ARE_YOU
+    kind = _detect_kind(words) or (TalkKind.WHO_ARE_YOU if _speaks_of_bot(words) else None)
     return Talk(kind, lang) if kind else None
 
 
@@ -104,10 +102,9 @@ def _detect_kind(words: tuple[str, ...]) -> TalkKind | None:
             position = found[kind] + 1
             continue
         word = text[position:].partition(" ")[0]
-        if word not in _FILLERS:
-            if word not in _ABUSE_FILLERS:
-                return None
-            only_abuse = True
+        if word not in _FILLERS | _ABUSE_FILLERS:
+            return None
+        only_abuse = only_abuse or word not in _FILLERS
         position += len(word) + 1
     first = next((kind for kind in TalkKind if kind in kinds), None)
     # "is it good", "а точно": a question about what was spoken of before
@@ -125,16 +122,13 @@ def _speaks_of_bot(words: tuple[str, ...]) -> bool:
         return not _YOU_WORDS.isdisjoint(words) and _CONVERSATION_WORDS.issuperset(words)
     readings, familiar = [read_word(word)[0] for word in words], not _FAMILIAR_YOU_WORDS.isdisjoint(words)
     to_bot = familiar or any(r.person == "2per" and r.number == "sing" for r in readings)
-    return (
-        to_bot
-        and _ASKING_OF_POSTS.isdisjoint(words)
-        and all(
-            r.part in _WORDLESS_PARTS
-            or (r.part == "VERB" and (r.person in {"1per", "2per"} or (familiar and not r.person)))  # "ты ошибся"
-            or (r.part == "NOUN" and r.lemma in _CONVERSATION_NOUNS)
-            for r in readings
-        )
+    about_both = (
+        r.part in _WORDLESS_PARTS
+        or (r.part == "VERB" and (r.person in {"1per", "2per"} or (familiar and not r.person)))  # "ты ошибся"
+        or (r.part == "NOUN" and r.lemma in _CONVERSATION_NOUNS)
+        for r in readings
     )
+    return to_bot and _ASKING_OF_POSTS.isdisjoint(words) and all(about_both)
 
 
 _SIGNS = r"[\s,.!?;:…()–—-]"

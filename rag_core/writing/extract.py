@@ -81,12 +81,10 @@ def fit_dated_lines(dated: Iterable[tuple[date, Sentence]], lang: str, room: int
 def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
     """Phrase before the quote of a post that contradicts the quote above: whether it is newer, and its day."""
     first, other = format_day(above, lang), format_day(moment, lang)
-    which = 0 if first == other else 1 if moment > above else 2
-    if lang == "ru":
-        of = ("другой пост того же дня", "более новый пост", "более ранний пост")[which]
-        return f"Но {of}, от {other}, говорит иначе:"
-    of = ("another post of that day", "a newer post", "an earlier post")[which]
-    return f"But {of}, of {other}, says otherwise:"
+    ru, en = ("более новый пост", "a newer post") if moment > above else ("более ранний пост", "an earlier post")
+    if first == other:
+        ru, en = "другой пост того же дня", "another post of that day"
+    return f"Но {ru}, от {other}, говорит иначе:" if lang == "ru" else f"But {en}, of {other}, says otherwise:"
 
 
 def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str, words: Sequence[str] = ()) -> str:
@@ -207,14 +205,9 @@ class RankedPieces:
     def next_older(self) -> ExtractCandidate | None:
         """The best piece of an earlier post of the first one's channel that holds as much of the question, or None."""
         newest, least = self.pieces[0].source.passage, _SERIES_TERMS * self.pieces[0].features.terms
-        older = (
-            one
-            for one in self.pieces
-            if (there := one.source.passage).key.chat_id == newest.key.chat_id
-            and there.date < newest.date
-            and one.features.terms >= least
-        )
-        return next(older, None)
+        there = (one for one in self.pieces if one.source.passage.key.chat_id == newest.key.chat_id)
+        older = (one for one in there if one.source.passage.date < newest.date)
+        return next((one for one in older if one.features.terms >= least), None)
 
     def put_first(self, piece: ExtractCandidate, superseded: Sequence[ExtractCandidate]) -> RankedPieces:
         """Put a piece first; those that it supersedes go from `pieces`, and the last of them is called earlier."""
@@ -269,9 +262,9 @@ def rank_pieces(
     day nothing else is left where a piece of that day comes first.
     """
     ranked = rank_candidates(asked, evidence, longest)
-    if period is not None and not _CALENDAR_TIME.search(period.words):
+    if period and not _CALENDAR_TIME.search(period.words):
         period = None  # "on Sunday" is a part of the topic
-    if period is not None:
+    if period:
         ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
         one_day = period.since and period.until and period.until - period.since <= timedelta(days=1)
         if ranked and one_day and _fit_period(ranked[0], period) > 0:
@@ -279,13 +272,13 @@ def rank_pieces(
     if ranked and asked.want in VAGUE_TYPES:
         ranked[0] = extend_forward(ranked[0], evidence, longest)
     timed = period is not None or bool(_NAMED_TIME.search(asked.text))
-    if not ranked:
-        return RankedPieces(asked, (), timed=timed)
-    first, likely = ranked[0], _estimate_answering(asked, ranked, evidence)
-    found = RankedPieces(asked, tuple(ranked), likely, timed=timed)
-    if timed or asked.want not in _CHANGING_TYPES or not asks_for_changes(asked.text):
+    found = RankedPieces(
+        asked, tuple(ranked), _estimate_answering(asked, ranked, evidence) if ranked else 0.0, timed=timed
+    )
+    if not ranked or timed or asked.want not in _CHANGING_TYPES or not asks_for_changes(asked.text):
         return found
     # the series of the best piece: the best piece of each post of its channel with such a value, oldest first
+    first = ranked[0]
     best, chat = {first.source.number: first}, first.source.passage.key.chat_id
     least, score = _SERIES_TERMS * first.features.terms, first.features.score - _SERIES_MARGIN
     for one in ranked:
@@ -340,12 +333,9 @@ def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:
         return False
     posted, days = piece.source.passage.date.date(), list[date]()  # of a span the last
     for one in find_dates(piece.text.lower()):
-        if one.pair or (one.fields and one.fields[1] and one.fields[2]):
-            period = one.read(posted + YEARLESS_AHEAD)
-            if period and one.pair and period.until:
-                days.append(period.until - timedelta(days=1))
-            elif period and not one.pair and period.since:
-                days.append(period.since)
+        full = one.pair or (one.fields and one.fields[1] and one.fields[2])
+        if full and (period := one.read(posted + YEARLESS_AHEAD)):
+            days.append(period.until - timedelta(days=1) if one.pair else period.since)
     return bool(days) and posted < max(days) < now.date()
 
 
@@ -356,15 +346,12 @@ def quote_piece(piece: ExtractCandidate) -> Sentence:
 
 def quote_span(of: Passage | Post, span: TextSpan) -> Sentence:
     """Quote a span word for word, cited at its place in the post; words of a poll are said to be one's."""
-    quote, at = of.text[slice(*span)], span[0] + (of.start if isinstance(of, Passage) else 0)
-    poll = find_poll(of)
+    quote, poll = of.text[slice(*span)], find_poll(of)
     of_poll = poll is not None and span[0] < poll[1] and poll[0] < span[1]
     text = f"{POLL_LABELS[detect_language(quote)]} {quote}" if of_poll else quote
     if isinstance(of, Passage):
         return Sentence(text, (of.cite(span),))
-    return Sentence(
-        text, (Citation(of.key, quote, at, at + len(quote), of.date, of.find_media_span(at, at + len(quote))),)
-    )
+    return Sentence(text, (Citation(of.key, quote, *span, of.date, of.find_media_span(*span)),))
 
 
 def quote_earlier_piece(ranked: RankedPieces, question: Question) -> Sentence | None:
@@ -434,10 +421,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         for one in rest:
             if len(sentences) < most and sum(len(s.text) for s in (*sentences, one)) <= MAX_ANSWER_LENGTH:
                 sentences.append(one)
-    if dated or rag.writer is None:
-        return Draft(tuple(sentences), likely, certainty=certainty, near=near)
     judged = list[ExtractCandidate]()  # a model may judge the pieces that are shown, then the next best
-    for candidate in (*pieces, *ranked.pieces):
+    for candidate in () if dated or rag.writer is None else (*pieces, *ranked.pieces):
         if len(judged) < _MAX_CANDIDATES and not any(candidate.overlaps(other) for other in judged):
             judged.append(candidate)
     candidates = tuple(map(quote_piece, judged))

@@ -73,10 +73,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 @dataclass(frozen=True, slots=True)
 class ExtractCandidate:
-    """Candidate piece of a source for an extractive answer.
-
-    `start` and `end` are offsets in the passage's text. `holds`: it holds the answer type.
-    """
+    """Candidate piece of a source for an extractive answer, at offsets of its text; `holds`: the answer type."""
 
     source: Source
     start: int
@@ -159,17 +156,11 @@ def _score_candidates(
     vague = asked.want in VAGUE_TYPES
     result = []
     for ((start, end), i, j), similar in zip(pieces, compared, strict=True):
-        if (
-            i < j
-            and not useful[i]
-            and (vague or not contains_answer_type(asked.want, text[slice(*found[i])], asked.text))
-        ):
+        opening, piece = text[slice(*found[i])], text[start:end]
+        if i < j and not useful[i] and (vague or not contains_answer_type(asked.want, opening, asked.text)):
             continue  # a greeting before the answer is none of it
-        piece = text[start:end]
-        if (start, end) == (found[i][0], found[j][1]):
-            here = frozenset().union(*stems[i : j + 1])
-        else:  # a part of a long sentence
-            here = frozenset(tokenize(piece))
+        part = (start, end) != (found[i][0], found[j][1])  # of a long sentence
+        here = frozenset(tokenize(piece)) if part else frozenset().union(*stems[i : j + 1])
         met: dict[str, float] = {}
         # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"
         for word in credits.keys() & (here | scope):
@@ -256,10 +247,9 @@ def find_successor(
     """
     least, constant, weights = _SUCCESSION if piece.features.is_compared else _SUCCESSION_BY_WORDS
     later = list_successors(piece, asked, evidence, found, weight)
-    odds = ((constant + sum(map(mul, weights, features)), one) for one, features in later)
-    likely = (pair for pair in odds if pair[0] >= least)
+    odds = [(constant + sum(map(mul, weights, features)), one) for one, features in later]
     lang = detect_language(asked.text)
-    for _, one in sorted(likely, key=itemgetter(0), reverse=True):
+    for _, one in sorted((pair for pair in odds if pair[0] >= least), key=itemgetter(0), reverse=True):
         # one piece names what is asked about, and the post of the other speaks of another one of its kind
         pairs = ((piece, one), (one, piece))
         if not any(tells_apart(asked.text, a.text, b.source.passage.text, lang) for a, b in pairs):
@@ -271,12 +261,8 @@ def list_successors(
     piece: ExtractCandidate, asked: QueryTerms, evidence: Evidence, found: Sequence[PostKey], weight: TermWeight
 ) -> list[tuple[ExtractCandidate, SuccessionFeatures]]:
     """List the best piece of each later post of the piece's channel, with what tells whether it supersedes it."""
-    old = piece.source.passage
-    later = [
-        source
-        for source in evidence.sources
-        if source.passage.key.chat_id == old.key.chat_id and source.passage.date > old.date
-    ]
+    old, score = piece.source.passage, piece.features.score
+    later = [s for s in evidence.sources if s.passage.key.chat_id == old.key.chat_id and s.passage.date > old.date]
     best = dict[PostKey, ExtractCandidate]()
     for one in rank_candidates(asked, replace(evidence, sources=(*evidence.sources[:1], *later))):
         if one.source in later:
@@ -292,7 +278,7 @@ def list_successors(
         else:
             likeness = float(vector @ similarity.embed_piece(one.start, one.end)) if similarity else 0.0
         features = SuccessionFeatures(
-            gap=abs(one.score - piece.features.score),
+            gap=abs(one.score - score),
             likeness=likeness,
             found=places.get(key, 0.0),
             length=min(1.0, len(text) / _LONG_POST),

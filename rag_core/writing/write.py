@@ -24,20 +24,8 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import detect_language
 from rag_core.types import Draft, DroppedSentence, DropReason, Evidence, Passage, Post, Question, Sentence, Source
 from rag_core.verification.support import MIN_SUPPORT, attribute_sentence, explain_drop, measure_support
-from rag_core.writing.prompts import (
-    LETTERS,
-    LineSplitter,
-    build_answer_grammar,
-    build_paragraph_grammar,
-    clean_reply,
-    equals_phrase,
-    escape_prompt_text,
-    load_prompt,
-    parse_answer_line,
-    parse_json_object,
-    quote_post,
-    quote_question,
-)
+from rag_core.writing import prompts
+from rag_core.writing.prompts import load_prompt
 
 
 async def write_draft(
@@ -84,10 +72,10 @@ class _WritingState:
 
     async def line(self, line: str, *, cut: bool = False) -> None:
         """Keep the supported sentences of a line."""
-        if equals_phrase(line, self.refusal):
+        if prompts.equals_phrase(line, self.refusal):
             self.refused = True
             return
-        for written in parse_answer_line(line, self.sources):
+        for written in prompts.parse_answer_line(line, self.sources):
             text, sources = written.text, [self.sources[number] for number in written.numbers]
             # the rule check takes milliseconds per post: keep it off the event loop
             sentence = await asyncio.to_thread(attribute_sentence, text, sources) if text else None
@@ -116,10 +104,10 @@ class _WritingState:
 async def _write_answer(budget: PromptBudget, seat: LlmSession, state: _WritingState) -> None:
     numbers = [excerpt.source.number for excerpt in budget.excerpts]
     state.sources = {number: state.sources[number] for number in numbers}
-    grammar = build_answer_grammar(numbers, state.refusal, budget.sentences, budget.characters)
+    grammar = prompts.build_answer_grammar(numbers, state.refusal, budget.sentences, budget.characters)
     llm = state.rag.settings.llm
     decoding = DecodingParams(budget.tokens, temperature=llm.temperature, top_p=llm.top_p, seed=llm.seed)
-    lines = LineSplitter()
+    lines = prompts.LineSplitter()
     state.costs.calls += 1
     async with aclosing(
         cast(AsyncGenerator[str | Generation, None], seat.stream(budget.prompt, decoding, grammar=grammar))
@@ -145,12 +133,13 @@ async def write_heading(found: Sequence[Post], viewer_id: int, rag: Engine) -> s
     if model is None or model.waiting:  # readers' questions go first
         return ""
     run, template = Run(rag.budgets, "digest"), load_prompt("heading", detect_language(found[0].text))
-    shown = "\n".join(quote_post(post.text[:_MAX_HEADING_POST_LENGTH]) for post in found[:_MAX_HEADING_POSTS])
+    texts = (post.text[:_MAX_HEADING_POST_LENGTH] for post in found[:_MAX_HEADING_POSTS])
+    shown = "\n".join(map(prompts.quote_post, texts))
     prompt = Prompt(template.system, shown, template.shots)
-    decoding, grammar = DecodingParams(_MAX_HEADING_TOKENS, 0.0), build_paragraph_grammar(_MAX_HEADING_LENGTH)
+    decoding, grammar = DecodingParams(_MAX_HEADING_TOKENS, 0.0), prompts.build_paragraph_grammar(_MAX_HEADING_LENGTH)
     asking = run.ask_model(model, viewer_id, prompt, decoding, grammar=grammar)
     reply = await run.attempt(Stage.WRITE, asking, "")
-    said = " ".join(clean_reply(reply).split())[:_MAX_HEADING_LENGTH].rstrip(" .")
+    said = " ".join(prompts.clean_reply(reply).split())[:_MAX_HEADING_LENGTH].rstrip(" .")
     passages = [Passage(post.key, 0, "", post.text, 0, len(post.text), post.date) for post in found]
     support = await asyncio.to_thread(measure_support, said, passages)
     return said if support >= rag.settings.verify.threshold else ""
@@ -163,7 +152,7 @@ _CONFIDENCE_FLOOR = 0.7  # share of a draft's confidence kept at score 0: judgin
 JUDGEMENT_GRAMMAR = rf"""root ::= "{{\"score\": " score ", \"missing\": \"" missing "\", \"unsupported\": " numbers "}}"
 missing ::= char{{0,{_MAX_MISSING_LENGTH}}}
 score ::= [0-9] | "10"
-char ::= [{LETTERS}]
+char ::= [{prompts.LETTERS}]
 numbers ::= "[]" | "[" [1-9] (", " [1-9]){{0,4}} "]"
 """
 
@@ -203,9 +192,8 @@ async def reflect_on_draft(question: Question, draft: Draft, evidence: Evidence,
     judged = await run.attempt(Stage.REFLECT, _request_judgement(question, draft, evidence, model, run), None)
     if judged is None:
         return draft
-    confident = replace(
-        draft, likely=draft.likely * (_CONFIDENCE_FLOOR + (1 - _CONFIDENCE_FLOOR) * judged.score / _MAX_SCORE)
-    )
+    kept = _CONFIDENCE_FLOOR + (1 - _CONFIDENCE_FLOOR) * judged.score / _MAX_SCORE
+    confident = replace(draft, likely=draft.likely * kept)
     if judged.score >= _GOOD_SCORE and not judged.unsupported:
         return confident
     extended = question
@@ -232,8 +220,9 @@ async def _request_judgement(
 ) -> Judgement | None:
     """Ask the model for a judgement. Call it inside a stage. Raises GenerationFailed."""
     template = load_prompt("reflect", question.lang)
-    lines = "\n".join(f"{n}. {escape_prompt_text(sentence.text)}" for n, sentence in enumerate(draft.sentences, 1))
-    request = f"{quote_question(question.text)}\n<draft>\n{lines}\n</draft>"
+    said = (prompts.escape_prompt_text(sentence.text) for sentence in draft.sentences)
+    lines = "\n".join(f"{n}. {text}" for n, text in enumerate(said, 1))
+    request = f"{prompts.quote_question(question.text)}\n<draft>\n{lines}\n</draft>"
 
     async def build_prompt(seat: LlmSession) -> Prompt:
         """Put the posts that fit before the question and the draft with numbered sentences."""
@@ -256,9 +245,9 @@ async def _request_judgement(
 def parse_judgement(text: str, sentences: int) -> Judgement | None:
     """Parse a judgement of a draft of `sentences` sentences, ignoring text around the JSON; None if it is not valid."""
     try:
-        judged = Judgement.model_validate(parse_json_object(text))
+        judged = Judgement.model_validate(prompts.parse_json_object(text))
     except ValidationError:
         return None
     there = sorted({n for n in judged.unsupported if 1 <= n <= sentences})
-    missing = escape_prompt_text(judged.missing)[:_MAX_MISSING_LENGTH]
+    missing = prompts.escape_prompt_text(judged.missing)[:_MAX_MISSING_LENGTH]
     return judged.model_copy(update={"missing": missing, "unsupported": there})

@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 
 from rag_core.conversation.followups import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
@@ -37,7 +38,6 @@ from rag_core.types import (
     AGENT_RECIPE,
     AUTO_RECIPE,
     DIRECT_RECIPE,
-    Action,
     Answer,
     Certainty,
     Draft,
@@ -132,15 +132,8 @@ async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -
 
 def load_recipe(name: str) -> Callable[[Question, Plan, Engine, Run], Awaitable[Round]]:
     """Import a recipe, with its first question: their tables and grammars take 0.1 s."""
-    match name:
-        case "agent":
-            from rag_core.recipes.agent import run_agent as recipe
-        case "mapreduce":
-            from rag_core.recipes.mapreduce import run_mapreduce as recipe
-        case "council":
-            from rag_core.recipes.council import run_council as recipe
-        case _:
-            from rag_core.recipes.react import run_react as recipe
+    recipe: Callable[[Question, Plan, Engine, Run], Awaitable[Round]]
+    recipe = getattr(import_module(f"rag_core.recipes.{name}"), f"run_{name}")
     return recipe
 
 
@@ -187,7 +180,7 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         keys |= {source.passage.key for source in found.evidence.sources}
         stored, known = await load_posts_and_channels(rag.archive, keys)
         cited, sources = keep_current_citations(draft.sentences, stored, viewer), found.evidence.sources
-        here = keep_current_passages((one.passage for one in sources), stored, viewer)
+        here = keep_current_passages([one.passage for one in sources], stored, viewer)
         sources = tuple(one for one in sources if one.passage in here)
     run.show("cite", (f"{one.support:.2f} {one.text}" for one in cited))
     by_model = any(one.support < 1.0 for one in cited)  # the others are verbatim, or computed from the posts
@@ -196,11 +189,11 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
     if not sentences:  # a refusal is of no model, and lacks no part
         nearest = tuple(source.passage for source in sources if source.passage in draft.near)
         draft = Draft((), draft.likely, certainty=Certainty.NONE, judged=draft.judged)
-    quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
+    certainty, shown_quotes = draft.certainty, [c for one in sentences for c in one.citations]
+    quoted = [(c.post, c.start, c.end) for c in shown_quotes]
     quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
     shown = " ".join(one.text for one in sentences)
     addresses = find_addresses(question.text, quoted, shown, stored, found.evidence.boilerplate)
-    certainty, shown_quotes = draft.certainty, [c for one in sentences for c in one.citations]
     if certainty is Certainty.SURE and any(c.read and c.read.is_doubtful(c.quote) for c in shown_quotes):
         certainty = Certainty.PROBABLE  # heard, or a number that could hardly be read
     first = next((c.date for c in shown_quotes), question.asked_at)
@@ -221,11 +214,7 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         found=sources,
         read_as=found.plan.read_as,
         aliases=found.plan.aliases,
-        actions=tuple(
-            Action(span.stage.removeprefix("tool."), span.took_ms, span.error is None)
-            for span in run.spans
-            if span.is_action
-        ),
+        actions=run.list_actions(),
         missing=draft.missing,
         addresses=addresses,
         judged=draft.judged,
@@ -246,17 +235,13 @@ async def _drop_unsupported(
 ) -> tuple[Sentence, ...]:
     """Drop the sentences that their posts do not support; where that fails, all that are not verbatim."""
 
-    def keep_supported() -> tuple[Sentence, ...]:
-        kept = []
-        for sentence in cited:
-            posts = {citation.post for citation in sentence.citations}
-            passages = [source.passage for source in evidence.sources if source.passage.key in posts]
-            if sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold:
-                kept.append(sentence)
-        return tuple(kept)
+    def is_supported(sentence: Sentence) -> bool:
+        posts = {citation.post for citation in sentence.citations}
+        passages = [source.passage for source in evidence.sources if source.passage.key in posts]
+        return sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold
 
     async def keep_and_note() -> tuple[Sentence, ...]:
-        kept = await asyncio.to_thread(keep_supported)
+        kept = await asyncio.to_thread(lambda: tuple(filter(is_supported, cited)))
         run.note(claims=len(cited), verified=len(kept))  # not in the thread, which goes on after a timeout
         return kept
 

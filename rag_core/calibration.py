@@ -61,8 +61,7 @@ _FORM, _LEAST, _MOST = _ANSWERING[:-2], _ANSWERING[-2], _ANSWERING[-1]
 def estimate_answering(features: AnsweringFeatures) -> float:
     """Probability that a piece answers the question, 0..1, where the embedding model compared its tokens with it.
 
-    A logistic regression of second degree, fitted by `tests/data/reading/fit.py` on 8,145 questions over 82 invented
-    channels.
+    A logistic regression of second degree, by `tests/data/reading/fit.py` on 8,145 questions over 82 invented channels.
     """
     known = np.clip((1.0, *features), _LEAST, _MOST)
     return 1 / (1 + math.exp(-float(known @ _FORM @ known)))
@@ -127,8 +126,7 @@ class Calibration:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             log.warning("calibration.json cannot be read: the project's own values are used")
-        bar = settings.answer.coverage
-        if bar is None:
+        if (bar := settings.answer.coverage) is None:
             return found
         return replace(found, bar=bar, sure=max(bar, found.sure), data="the setting ANSWER__COVERAGE", date="")
 

@@ -25,20 +25,8 @@ from cachetools import TTLCache
 from rag_core.calibration import Calibration
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.lexical_index import LexicalIndex, get_lexical_folder
-from rag_core.models.active_models import (
-    DenseIndex,
-    GgufFile,
-    ModelSwitch,
-    apply_model_choices,
-    check_choice_allowed,
-    find_gguf,
-    find_next_embedder,
-    open_dense_index,
-    open_gguf,
-    open_selected_reranker,
-    open_writer,
-    resolve_model_use,
-)
+from rag_core.models import active_models
+from rag_core.models.active_models import DenseIndex, GgufFile, ModelSwitch, open_writer
 from rag_core.models.catalog import ModelSpec
 from rag_core.run import Budgets, Run
 from rag_core.settings import RagSettings
@@ -219,7 +207,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         archive = await Archive.open(settings.data.dir)
         stack.push_async_callback(archive.close)
         lexical = await load_or_make_lexical_index(archive)
-        wanted = apply_model_choices(settings, await load_choices(archive))
+        wanted = active_models.apply_model_choices(settings, await load_choices(archive))
         rag = Engine(settings, archive, lexical, Calibration.load(settings))
         rag.budgets = Budgets(question=settings.question_s)
 
@@ -236,9 +224,9 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
                 return None
 
         stack.push_async_callback(close_models)
-        rag.dense = await open_or_note_shortfall("dense", open_dense_index(wanted, archive))
-        rag.next_embedder = find_next_embedder(wanted, rag.dense) if rag.dense else None
-        rag.reranker = await open_or_note_shortfall("rerank", open_selected_reranker(wanted))
+        rag.dense = await open_or_note_shortfall("dense", active_models.open_dense_index(wanted, archive))
+        rag.next_embedder = active_models.find_next_embedder(wanted, rag.dense) if rag.dense else None
+        rag.reranker = await open_or_note_shortfall("rerank", active_models.open_selected_reranker(wanted))
         if language:
             rag.writer = rag.planner = await open_or_note_shortfall("write", open_writer(wanted))
         yield rag
@@ -270,20 +258,20 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
     Another embedder takes its place once its vectors are made, beside the old ones (`Engine.next_embedder`). Raises
     ModelUnavailable.
     """
-    use = resolve_model_use(given, wanted)
+    use = active_models.resolve_model_use(given, wanted)
     async with _SWITCH_LOCK:
-        check_choice_allowed(rag.settings, use, given)
-        settings = apply_model_choices(rag.settings, {**await load_choices(rag.archive), use: given})
+        active_models.check_choice_allowed(rag.settings, use, given)
+        settings = active_models.apply_model_choices(rag.settings, {**await load_choices(rag.archive), use: given})
         if use == "writer":
             await _switch_writer(rag, settings)
         elif use == "reranker":
-            old, rag.reranker = rag.reranker, await open_selected_reranker(settings)
+            old, rag.reranker = rag.reranker, await active_models.open_selected_reranker(settings)
             if old:
                 task = asyncio.create_task(_close_later(old, 2 * rag.budgets.rerank))
                 _CLOSING_TASKS.add(task)
                 task.add_done_callback(_CLOSING_TASKS.discard)
         elif use == "embedder" and rag.dense:
-            rag.next_embedder = find_next_embedder(settings, rag.dense)
+            rag.next_embedder = active_models.find_next_embedder(settings, rag.dense)
         if use in _STAGE_BY_USE:
             rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])
         await save_choice(rag.archive, use, given)
@@ -304,7 +292,7 @@ async def _switch_writer(rag: Engine, settings: RagSettings) -> None:
     """Load another writer; where that fails the old one again. The old is closed first: memory may not hold both."""
     from rag_core.llm.local import LocalModel
 
-    old, file = rag.writer, find_gguf(settings, settings.llm.model)
+    old, file = rag.writer, active_models.find_gguf(settings, settings.llm.model)
     assert old is None or isinstance(old, LocalModel)
     if old and file and old.path == file.path:
         return
@@ -312,7 +300,8 @@ async def _switch_writer(rag: Engine, settings: RagSettings) -> None:
         await old.close()
     loaded = settings.model_copy(update={"llm": settings.llm.model_copy(update={"warm": True})})
     try:
-        rag.writer = rag.planner = await open_gguf(file, loaded)
+        rag.writer = rag.planner = await active_models.open_gguf(file, loaded)
     except ModelUnavailable:
-        rag.writer = rag.planner = await open_gguf(GgufFile(old.path, old.name), settings) if old else None
+        again = GgufFile(old.path, old.name) if old else None
+        rag.writer = rag.planner = await active_models.open_gguf(again, settings) if again else None
         raise

@@ -1,5 +1,5 @@
 """Evidence: the best passages as sources numbered from 1, copies merged; whether a quote still stands; prompts of it;
-posts that disagree with the one quoted, by another value for the same, and later posts, which may supersede it.
+posts that disagree with the one quoted, by another value for the same.
 
 The prompt budget limits evidence and answer, which share one context. More relevant posts get more tokens. Posts keep
 their numbers from the evidence.
@@ -7,13 +7,11 @@ their numbers from the evidence.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import islice
 from types import MappingProxyType
 from typing import TypeVar
@@ -47,7 +45,6 @@ from rag_core.types import (
     Post,
     PostKey,
     Question,
-    SearchFilter,
     Sentence,
     Source,
     Viewer,
@@ -56,7 +53,6 @@ from rag_core.verification import Claim, Label
 from rag_core.verification.stance import assess_by_words
 from rag_core.verification.support import find_best_quote
 from rag_core.writing.extract import MAX_FRAMED_QUOTE_LENGTH, format_conflict
-from rag_core.writing.extract_candidates import ExtractCandidate
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_post, quote_question
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
@@ -125,17 +121,15 @@ def compose_evidence(
     `known` are the stored copies by post; for a post too new to be in it, equal words decide. A quote must be verbatim:
     of copies, the original of those with the words of the best hit is cited.
     """
-    families: list[object] = []
+    keyed = [(hit, known.get(hit.passage.key), build_text_key(hit.passage.text)) for hit in hits]
     by_words: dict[str, object] = {}
-    for hit in hits:
-        stored, words = known.get(hit.passage.key), build_text_key(hit.passage.text)
-        families.append((stored.family, hit.passage.part) if stored else None)
+    for hit, stored, words in keyed:
         if stored and words:
-            by_words.setdefault(words, families[-1])
+            by_words.setdefault(words, (stored.family, hit.passage.part))
     groups: dict[object, list[Hit]] = {}
-    for hit, family in zip(hits, families, strict=True):
-        words = build_text_key(hit.passage.text)
-        groups.setdefault(family or by_words.get(words, words or f"{hit.passage.key}"), []).append(hit)
+    for hit, stored, words in keyed:
+        alike = by_words.get(words, words or f"{hit.passage.key}")
+        groups.setdefault((stored.family, hit.passage.part) if stored else alike, []).append(hit)
     sources = []
     for number, group in enumerate(islice(groups.values(), most), 1):
         passages = [hit.passage for hit in group]
@@ -162,8 +156,7 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
     for source in evidence.sources:
         if family := known.get(source.passage.key):
             everyone: list[DatedPost] = [source.passage, *family.all]
-            first = order_copies(everyone)[0].key
-            if first != source.passage.key:
+            if (first := order_copies(everyone)[0].key) != source.passage.key:
                 originals[source.passage.key] = first
     stored = await visible_posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}
     places = {
@@ -187,9 +180,8 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
             repeated[chat] = lines
             rag.boilerplate.store(chat, version, lines)
     boilerplate = {chat: lines for chat, lines in repeated.items() if lines}
-    telling = [
-        s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
-    ]
+    of_source = ((s, boilerplate.get(s.passage.key.chat_id, frozenset())) for s in sources)
+    telling = (s for s, lines in of_source if not is_boilerplate(s.passage.text, lines))
     return Evidence(tuple(replace(s, number=n) for n, s in enumerate(telling, 1)), boilerplate)
 
 
@@ -206,16 +198,11 @@ def keep_current_citations(
 
     A post may have been edited or deleted, or a channel closed to this viewer, while the answer was written.
     """
+    readable = {key: post.text for key, post in stored.items() if key.chat_id in viewer.channels}
     kept = []
     for sentence in sentences:
-        current = tuple(
-            one
-            for one in sentence.citations
-            if one.post.chat_id in viewer.channels
-            and one.quote
-            and (post := stored.get(one.post))
-            and post.text[one.start : one.end] == one.quote
-        )
+        told = (one for one in sentence.citations if one.quote and one.post in readable)
+        current = tuple(one for one in told if readable[one.post][one.start : one.end] == one.quote)
         # a sentence of a model may rest on any of its posts: all of them must be current
         if current and (sentence.support == 1.0 or len(current) == len(sentence.citations)):
             kept.append(replace(sentence, citations=current))
@@ -224,13 +211,9 @@ def keep_current_citations(
 
 def keep_current_passages(passages: Iterable[Passage], stored: Mapping[PostKey, Post], viewer: Viewer) -> set[Passage]:
     """Keep the passages whose posts are stored unchanged, and readable by this viewer."""
-    return {
-        one
-        for one in passages
-        if one.key.chat_id in viewer.channels
-        and (post := stored.get(one.key))
-        and post.text[one.start : one.end] == one.text
-    }
+    readable = {key: post.text for key, post in stored.items() if key.chat_id in viewer.channels}
+    there = (one for one in passages if one.key in readable)
+    return {one for one in there if readable[one.key][one.start : one.end] == one.text}
 
 
 _MIN_SOURCE_SHARE = 0.2  # least weight of a post, relative to the best one
@@ -394,8 +377,7 @@ def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evidence:
             framed = Sentence(f"{intro} {other.quote}", (other,))
             rest = [later for later in draft.sentences[place + 1 :] if not later.quotes([other])]
             # it replaces the last sentence: no more sentences than the settings allow, and always both sides
-            most = max(place + 2, len(draft.sentences))
-            shown = (*draft.sentences[: place + 1], framed, *rest)[:most]
+            shown = (*draft.sentences[: place + 1], framed, *rest)[: max(place + 2, len(draft.sentences))]
             while len(shown) > place + 2 and sum(len(one.text) for one in shown) > MAX_ANSWER_LENGTH:
                 shown = shown[:-1]
             return replace(draft, sentences=shown)
@@ -421,18 +403,3 @@ def _find_conflicting_quote(
     if support.label is not Label.CONTRADICTED or _DIFFERS_MARK not in support.why:
         return None
     return passage.cite(span)
-
-
-_FOUND_POSTS = 4  # of the search for the words of the piece
-
-
-async def find_later_posts(piece: ExtractCandidate, question: Question, rag: Engine) -> dict[PostKey, Passage]:
-    """Find later posts of a piece's channel by its words, best first. Raises IndexUnavailable, ArchiveUnavailable."""
-    old = piece.source.passage
-    if old.key.chat_id not in question.viewer.channels:
-        return {}
-    only = SearchFilter(frozenset({old.key.chat_id}), old.date + timedelta(seconds=1), question.asked_at)
-    terms = tuple(dict.fromkeys(tokenize(piece.text)))
-    found = await asyncio.to_thread(rag.lexical.search, terms, only, _FOUND_POSTS)
-    passages = await fetch_passages(rag.archive, [place for place, _ in found])
-    return {one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}

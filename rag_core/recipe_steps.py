@@ -9,22 +9,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from rag_core.engine import Engine
 from rag_core.errors import RecipeFailed, StageTimeout
-from rag_core.evidence import (
-    add_conflicting_post,
-    compose_evidence,
-    find_later_posts,
-    gather_evidence,
-)
+from rag_core.evidence import add_conflicting_post, compose_evidence, gather_evidence
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
 from rag_core.planning.plan import make_plan, widen_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.search import note_unindexed_posts, rerank_hits, search_passages
 from rag_core.run import Run, Stage
-from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Shortfall, Source
+from rag_core.storage.posts import fetch_passages
+from rag_core.text.tokens import tokenize
+from rag_core.types import (
+    Certainty,
+    Draft,
+    Evidence,
+    Hit,
+    Kind,
+    Passage,
+    Plan,
+    PostKey,
+    Question,
+    SearchFilter,
+    Shortfall,
+    Source,
+)
 from rag_core.verification.judge import judge_draft
 from rag_core.writing.extract import RankedPieces, extract_draft, rank_evidence
 from rag_core.writing.extract_candidates import ExtractCandidate, find_successor
@@ -34,10 +45,7 @@ from rag_core.writing.write import write_draft
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One search for a question: its plan, the posts found by it, and the draft made of them.
-
-    A draft without sentences is a refusal.
-    """
+    """One search for a question: its plan, the posts found, and the draft made of them; without sentences a refusal."""
 
     plan: Plan
     draft: Draft
@@ -131,6 +139,7 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
     return Round(plan, draft, evidence)
 
 
+_LATER_POSTS = 4  # of the search for the words of a piece
 _MAX_CHANGES = 3  # each is searched for and compared: what changed more often is left at the third
 _Successor = tuple[ExtractCandidate | None, Evidence]  # and the evidence with the later posts it was sought among
 
@@ -145,8 +154,19 @@ async def order_in_time(
     """
     weight = rag.lexical.statistics(question.viewer.channels).weight
 
+    async def find_later_posts(piece: ExtractCandidate) -> dict[PostKey, Passage]:
+        """Find later posts of a piece's channel by its words, best first."""
+        old = piece.source.passage
+        if old.key.chat_id not in question.viewer.channels:
+            return {}
+        only = SearchFilter(frozenset({old.key.chat_id}), old.date + timedelta(seconds=1), question.asked_at)
+        terms = tuple(dict.fromkeys(tokenize(piece.text)))
+        found = await asyncio.to_thread(rag.lexical.search, terms, only, _LATER_POSTS)
+        passages = await fetch_passages(rag.archive, [place for place, _ in found])
+        return {one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}
+
     async def find_next(piece: ExtractCandidate, known: Evidence, *, further: bool) -> _Successor:
-        later = await run.attempt(Stage.SUCCESSOR, find_later_posts(piece, question, rag), {})
+        later = await run.attempt(Stage.SUCCESSOR, find_later_posts(piece), {})
         keys = {source.passage.key for source in known.sources} | rag.passed
         new = [Source(0, passage, 0.0) for key, passage in later.items() if further and key not in keys]
         wider = await compare_sources(question, plan, known.extend(new), rag, run) if new else known
@@ -175,10 +195,7 @@ _MIN_IMPROVEMENT = 0.1  # by which an answer by the model's plan must be likelie
 
 
 async def search_by_model_plan(question: Question, rules: Round, rag: Engine, run: Run) -> Round:
-    """Search with the model's plan where that of the rules found nothing sure; the better of both rounds.
-
-    A model that fails or is late leaves what the rules found.
-    """
+    """Search with the model's plan where that of the rules found nothing sure; the better of both rounds."""
     plan, draft = rules.plan, rules.draft
     if rag.planner is None or draft.certainty is Certainty.SURE or not plan.queries or judges_only(rag.planner.name):
         return rules
@@ -223,8 +240,7 @@ def is_model_late(run: Run) -> bool:
 async def complete_answer(question: Question, extracted: Round, rag: Engine, run: Run) -> Round:
     """Finish the extract, which stands from then on; then let a model judge it, and write.
 
-    Where the model fails, is late or refuses, the finished extract is the answer. Questions about a date are answered
-    by the extract alone.
+    Where the model fails, is late or refuses, the extract is the answer; so it is to questions about a date.
     """
     finished = await finish_draft(question, extracted, rag, run)
     draft, evidence, extract = finished.draft, finished.evidence, extracted.draft
@@ -236,8 +252,7 @@ async def complete_answer(question: Question, extracted: Round, rag: Engine, run
     candidates = extract.candidates[: None if draft.sentences == extract.sentences else 1]
     draft = await judge_draft(question, replace(draft, candidates=candidates), rag.writer, rag, run)
     quoted = replace(finished, draft=draft)
-    writes = writes_in_time(rag.writer, rag.budgets)
-    if not draft.sentences or is_model_late(run) or not writes:
+    if not draft.sentences or is_model_late(run) or not writes_in_time(rag.writer, rag.budgets):
         return quoted
     written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)
     if written is draft:
@@ -282,11 +297,8 @@ async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], ra
     if run.on_extract is None:
         return
     evidence = await compare_sources(question, plan, compose_evidence(hits), rag, run)
-
-    def extract() -> Draft:
-        return extract_draft(question, plan, rank_evidence(question, plan, evidence, rag), evidence, rag)
-
-    draft = await asyncio.to_thread(extract)
+    ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
+    draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
     if draft.sentences:
         await run.on_extract(draft)
 

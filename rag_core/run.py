@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout, translate_errors
-from rag_core.types import Draft, DroppedSentence, Sentence, Shortfall
+from rag_core.types import Action, Draft, DroppedSentence, Sentence, Shortfall
 
 if TYPE_CHECKING:  # of the model's modules an import needs none
     from rag_core.llm.protocol import (
@@ -142,10 +142,7 @@ def begin_request() -> Iterator[str]:
 
 @dataclass
 class LlmCosts:
-    """Calls, tokens and times of the language model in one stage. A cancelled call counts as a call.
-
-    `figures` are the statistics of completed calls.
-    """
+    """Calls, also cancelled ones, tokens and times of a model in one stage; `figures`: those of completed calls."""
 
     calls: int = 0
     figures: list[GenerationStats] = field(default_factory=list)
@@ -246,7 +243,7 @@ class Run:
         A library's own TimeoutError is not mistaken for the stage's.
         """
         started, error = time.perf_counter(), None
-        budget = (name if isinstance(name, Stage) else Stage(name)).budget
+        budget = Stage(name).budget
         seconds: float = getattr(self.budgets, budget)
         in_model = _IS_IN_MODEL_STAGE.set(_IS_IN_MODEL_STAGE.get() or name in MODEL_STAGES)
         if (left := max(MIN_STAGE_S, self.stage_time_left)) < seconds:
@@ -384,10 +381,9 @@ class Run:
         try:
             async with self.stage(name):
                 return await work
-        except ModelTooSlow:  # known before, by the measured rates: the answer lacks nothing that was promised
-            return otherwise() if callable(otherwise) else otherwise
         except RagError as exc:
-            self.note_shortfall(name, exc)
+            if not isinstance(exc, ModelTooSlow):  # known before, by the measured rates: nothing more was promised
+                self.note_shortfall(name, exc)
             return otherwise() if callable(otherwise) else otherwise
 
     def note_shortfall(self, name: Stage | str, failed: RagError) -> None:
@@ -397,6 +393,11 @@ class Run:
             return
         late = name in RETRIEVER_STAGES and isinstance(failed, StageTimeout)
         self.shortfalls.append(Shortfall(f"{name}-late" if late else name, failed.reason))
+
+    def list_actions(self) -> tuple[Action, ...]:
+        """List the stages and tools that were begun, for programs and admins."""
+        acts = (span for span in self.spans if span.is_action)
+        return tuple(Action(span.stage.removeprefix("tool."), span.took_ms, span.error is None) for span in acts)
 
     def line(self) -> str:
         """Format the run as one line: stage timings and shortfalls."""

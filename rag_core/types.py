@@ -77,10 +77,7 @@ class PostKeySet:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """Filter of a search. `channels` is never implied; `since` is inclusive, `until` exclusive.
-
-    `keys` restricts the search to these posts, as far as the other conditions allow them.
-    """
+    """Filter of a search: `channels`, never implied; `since` inclusive, `until` exclusive; `keys`: only these posts."""
 
     channels: frozenset[int]
     since: datetime | None = None
@@ -302,10 +299,7 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question with its reader, place and time; `lang` is "ru" or "en", the language of the answer.
-
-    `asked_at` is in the asker's time zone, in which "yesterday" is understood.
-    """
+    """Question with its reader, place and time in the asker's zone; `lang`: of the answer, "ru" or "en"."""
 
     text: str
     lang: str
@@ -423,10 +417,9 @@ class Passage:
 
     def cite(self, span: tuple[int, int]) -> Citation:
         """Cite a span of its text."""
-        start, end = span
-        at = self.start + start
-        found = next((one for one in self.read if one.start < self.start + end and at < one.end), None)
-        return Citation(self.key, self.text[start:end], at, self.start + end, self.date, found)
+        at, to = self.start + span[0], self.start + span[1]
+        found = next((one for one in self.read if one.start < to and at < one.end), None)
+        return Citation(self.key, self.text[slice(*span)], at, to, self.date, found)
 
     @property
     def ref(self) -> PassageRef:
@@ -505,11 +498,8 @@ class Sentence:
 
     def quotes(self, citations: Iterable[Citation]) -> bool:
         """Whether it quotes some words of these citations."""
-        return any(
-            own.post == one.post and own.start < one.end and one.start < own.end
-            for one in citations
-            for own in self.citations
-        )
+        pairs = ((own, one) for one in citations for own in self.citations)
+        return any(own.post == one.post and own.start < one.end and one.start < own.end for own, one in pairs)
 
 
 class Certainty(StrEnum):

@@ -224,7 +224,7 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
 def _cut_signature(passage: Passage, evidence: Evidence) -> Passage:
     """Cut the last lines of a passage that most posts of its channel repeat."""
     repeated, lines = evidence.boilerplate.get(passage.key.chat_id, frozenset()), passage.text.split("\n")
-    while repeated and len(lines) > 1 and is_boilerplate(lines[-1], repeated):
+    while len(lines) > 1 and is_boilerplate(lines[-1], repeated):
         lines.pop()
     text = "\n".join(lines)
     return replace(passage, text=text, end=passage.start + len(text))

@@ -5,7 +5,7 @@ Any other exception is a bug: it is not caught, is logged with its traceback, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -121,19 +121,15 @@ def translate_errors(
     *theirs: type[Exception],
     say: str = "{}",
     code: str = "",
-    when: Callable[[], bool] = lambda: True,
     **parameters: object,
 ) -> Iterator[None]:
     """Translate exceptions of a library into `ours`; `{}` in `say` is the text of the exception.
 
-    With a `code`, `say` is a template with the parameters, and with `{said}` for the text of the exception. `when` is
-    asked first: where it is false the exception passes unchanged.
+    With a `code`, `say` is a template with the parameters, and with `{said}` for the text of the exception.
     """
     try:
         yield
     except theirs as exc:
-        if not when():
-            raise
         if code:
             raise ours(say, code=code, said=exc, **parameters) from exc
         raise ours(say.replace("{}", str(exc))) from exc

@@ -14,7 +14,7 @@ from enum import StrEnum
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout, translate_errors
+from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout
 from rag_core.types import Action, Draft, DroppedSentence, Sentence, Shortfall
 
 if TYPE_CHECKING:  # of the model's modules an import needs none
@@ -326,10 +326,13 @@ class Run:
             async with AsyncExitStack() as stack:
                 model.breaker.require_closed()
                 clock = asyncio.timeout(MIN_PATIENCE_S if model.breaker.hangs else None)
-                late = f"{model.name} is not ready yet."
-                with translate_errors(ModelLeftAlone, TimeoutError, say=late, when=clock.expired):
+                try:
                     async with clock:
                         session = await stack.enter_async_context(model.turn(reader, self.on_place))
+                except TimeoutError as exc:
+                    if not clock.expired():
+                        raise
+                    raise ModelLeftAlone(f"{model.name} is not ready yet.") from exc
                 model.breaker.require_closed()  # it may have hung while this question waited
                 resume()
                 yield TimedSession(session, model, stages, self.note)

@@ -1,7 +1,4 @@
-"""Settings: one tree of nested pydantic models.
-
-This module never reads the environment; the `citegram` command does (bot/settings.py).
-"""
+"""Settings: one tree of nested pydantic models; only the `citegram` command reads the environment (bot/settings.py)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Lexicon and tokenizer of dates, Russian and English: month names, units, numbers, numeric dates.
-
-Texts are lower case, without ё.
-"""
+"""Lexicon and tokenizer of dates in lower-case texts without ё: month names, units, numbers, numeric dates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Query planning: the plan of a question, by rules and by a model as well where that is idle; cached by question.
-
-The planner of rules, and the plan that a model extends.
-"""
+"""Query planning: the plan of a question, by rules and by a model as well where that is idle; cached by question."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Answers about a channel or a name: what it is about, who runs it, its profile, who or what a name stands for.
-
-All in the words of posts.
-"""
+"""Answers in the words of posts about a channel, its subject, profile and owners, and what a name stands for."""
 
 from __future__ import annotations
 

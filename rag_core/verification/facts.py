@@ -210,9 +210,8 @@ def is_same_name(word: Word, other: Word) -> bool:
     if not other.stem:
         return False
     short, long = sorted((word.low, other.low), key=len)
-    if other.capital and len(short) >= 3 and short.isascii() and long.startswith(short) and len(long) - len(short) <= 5:
-        return True
-    return is_name_variant(word.low, other.low)
+    shortened = other.capital and len(short) >= 3 and short.isascii() and len(long) - len(short) <= 5
+    return (shortened and long.startswith(short)) or is_name_variant(word.low, other.low)
 
 
 _DENIAL_WORDS = frozenset(

@@ -119,11 +119,8 @@ def _split_clauses(text: str, start: int, end: int) -> Iterator[TextSpan]:
             if _is_independent(before) and _is_independent(after):
                 yield start, joint.start()
                 start = joint.end()
-    if end - start <= LONGEST_STATED:
-        yield start, end
-    else:
-        parts = split_between_words(text, (start, end), LONGEST_STATED)
-        yield from (part for part in parts if _is_claim(text[slice(*part)]))
+    parts = split_between_words(text, (start, end), LONGEST_STATED)
+    yield from (part for part in parts if end - start <= LONGEST_STATED or _is_claim(text[slice(*part)]))
 
 
 def _is_independent(clause: str) -> bool:

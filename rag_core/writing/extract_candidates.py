@@ -98,19 +98,6 @@ class ExtractCandidate:
 _Piece = tuple[TextSpan, int, int]  # where it is, and its first and last sentence
 
 
-def _enumerate_pieces(text: str, sentences: Sequence[TextSpan], longest: int) -> list[_Piece]:
-    """Enumerate the pieces of a text, none longer than `longest`."""
-    pieces: list[_Piece] = []
-    for i, (start, end) in enumerate(sentences):
-        if end - start > longest:
-            pieces += ((window, i, i) for window in split_long_span(text, (start, end), longest))
-        for j in range(i, min(i + _MAX_JOINED_SENTENCES, len(sentences))):
-            if sentences[j][1] - start > longest:
-                break
-            pieces.append(((start, sentences[j][1]), i, j))
-    return pieces
-
-
 def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone."""
     text, repeated = source.passage.text, evidence.boilerplate.get(source.passage.key.chat_id, frozenset())
@@ -198,11 +185,18 @@ def extend_forward(piece: ExtractCandidate, evidence: Evidence, longest: int) ->
 def rank_candidates(
     asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH
 ) -> list[ExtractCandidate]:
-    """Rank all pieces of the evidence, best first; `longest` is in characters."""
+    """Rank all pieces of the evidence, best first, none longer than `longest` characters."""
     parts = []
     for source in evidence.sources:
-        sentences = _list_sentences(source, evidence)
-        parts.append((source, sentences, _enumerate_pieces(source.passage.text, sentences, longest)))
+        sentences, pieces = _list_sentences(source, evidence), list[_Piece]()
+        for i, (start, end) in enumerate(sentences):
+            if end - start > longest:
+                pieces += ((window, i, i) for window in split_long_span(source.passage.text, (start, end), longest))
+            for j, (_, stop) in enumerate(sentences[i : i + _MAX_JOINED_SENTENCES], i):
+                if stop - start > longest:
+                    break
+                pieces.append(((start, stop), i, j))
+        parts.append((source, sentences, pieces))
     near = [evidence.similarities.get(source.number) for source, *_ in parts]
     places = [[place for place, *_ in pieces] for *_, pieces in parts]
     compared: list[Sequence[PieceSimilarity | None]] = [

@@ -308,5 +308,5 @@ def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
             there = frozenset(found if (start, end) == sentence else tokenize(piece))
             like = sum(1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in terms)
             same = len(numbers & extract_figures(piece)) if numbers else 0
-            measured.append(((start, end), like + same - 0.01 * len(there)))  # of two equal matches the shorter
+            measured.append(((start, end), like + (same - 0.01 * len(there))))  # of two equal matches the shorter
     return max(measured, key=itemgetter(1), default=(None, 0.0))[0]

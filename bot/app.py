@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
@@ -29,7 +28,24 @@ from bot.app_context import AppContext
 from bot.background import cancel_tasks, run_in_background
 from bot.control import hold_folder
 from bot.control.server import RequestHandlers, serve_control_socket
-from bot.handlers import admin, channels, inline, membership, search
+from bot.handlers import (
+    admin,
+    answers,
+    channels,
+    citations,
+    errors,
+    groups,
+    imports,
+    inline,
+    membership,
+    posts,
+    privacy,
+    questions,
+    search,
+    start,
+    unanswered,
+    watches,
+)
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService, build_maintenance_jobs, open_history_client, repeat_job, run_jobs
@@ -67,11 +83,10 @@ ALLOWED_UPDATES = (
 
 # In the order in which they are tried. An article sent from an inline query asks nothing, and where only admins may ask
 # no other handler answers. The last three take what is left: remarks, all text in private chats, and all buttons.
-_HANDLER_NAMES = (
-    "inline groups membership channels posts search citations start privacy watches imports unanswered admin answers "
-    "questions errors"
-).split()
-_HANDLERS = [import_module(f"bot.handlers.{name}") for name in _HANDLER_NAMES]
+_HANDLERS = (
+    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, unanswered,
+    admin, answers, questions, errors,
+)  # fmt: skip
 
 
 def build_dispatcher(context: AppContext, once: middlewares.DeduplicationMiddleware) -> Dispatcher:
@@ -143,8 +158,9 @@ async def run_bot(
 ) -> None:
     """Run the bot until `stop` is set or, without `stop`, until SIGINT or SIGTERM.
 
-    `ready` is set once updates are received. `watch` is told of answers and indexing and changes nothing. Raises
-    SettingsWrong for a token that Telegram rejects, ArchiveUnavailable where another process holds the data folder.
+    `ready` is set once updates are received. `watch` is told of answers and indexing and changes nothing. Running
+    questions get a few seconds to finish; those that do not are queued again. Raises SettingsWrong for a token that
+    Telegram rejects, ArchiveUnavailable where another process holds the data folder.
     """
     if stop is None:
         stop = asyncio.Event()

@@ -17,7 +17,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
 
 from rag_core.conversation.followups import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
@@ -132,8 +131,15 @@ async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -
 
 def load_recipe(name: str) -> Callable[[Question, Plan, Engine, Run], Awaitable[Round]]:
     """Import a recipe, with its first question: their tables and grammars take 0.1 s."""
-    recipe: Callable[[Question, Plan, Engine, Run], Awaitable[Round]]
-    recipe = getattr(import_module(f"rag_core.recipes.{name}"), f"run_{name}")
+    match name:
+        case "agent":
+            from rag_core.recipes.agent import run_agent as recipe
+        case "mapreduce":
+            from rag_core.recipes.mapreduce import run_mapreduce as recipe
+        case "council":
+            from rag_core.recipes.council import run_council as recipe
+        case _:
+            from rag_core.recipes.react import run_react as recipe
     return recipe
 
 

@@ -3,9 +3,9 @@
 pip install scikit-learn==1.7.2; python tests/data/intents/fit.py [--write]
 
 Learns from the rows of LEARNED, both sets of coming events, and as examples of other questions sixty of each folder of
-`tests/data/reading`, ten of them with a channel or a day behind them as well, and of REMARKS about an answer those that doubt or praise it.
-`intents2`, `messages7` and `messages13` are held out: how many of their rows are known is printed by kind, and how many
-of 25 further questions of each folder are taken for a request.
+`tests/data/reading`, ten of them with a channel or a day behind them as well, and of REMARKS about an answer those that
+doubt or praise it. `intents2`, `messages7` and `messages13` are held out: how many of their rows are known is printed
+by kind, and how many of 25 further questions of each folder are taken for a request.
 --write writes `rag_core/planning/request_weights.npz`.
 """
 

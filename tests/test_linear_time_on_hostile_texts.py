@@ -81,6 +81,7 @@ NOT_MADE = {
     "aiogram.exceptions.TelegramForbiddenError": "an error of the Bot API",
     "aiohttp.web_protocol.RequestHandler": "a connection",
     "aiohttp.web_request.Request": "a request, read by its library",
+    "_contextvars.ContextVar[~T]": "a variable of the code",
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
     "bot.access.AdminRegistry": "the admins of a bot, and its archive",

@@ -758,7 +758,7 @@ remark-when = { $count ->
 }
 remark-no-more = I have looked deeper already: that is all that I found. Ask about one detail of it.
 sources-changed = This post has changed since my answer. Open it to read it now.
-complaint = I am sorry. I am a bot: I cannot call a person over, and I can pick the wrong post.
+complaint = I am sorry. I am a bot: I cannot connect you to a person, and I can pick the wrong post.
 complaint-which = What was wrong with my answer to “{ $question }”?
 complaint-channels = The answer came from: { $channels }
 complaint-contact = To reach a person: { $contact }

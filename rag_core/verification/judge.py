@@ -62,6 +62,8 @@ class JudgeCalibration:
 _CALIBRATIONS = {
     "qwen2.5-coder-1.5b": JudgeCalibration(0.05, 1.04, 0.85, sure=0.85, least=0.35, doubted=-0.5, ahead=1.0)
 }
+# Others that have the model or wait for it: behind more of them an answer is sooner given as without a model.
+_MOST_AHEAD = 2
 # Of a model that was never measured the scale is unknown: only a clear no counts, and makes a sure answer probable.
 _CLEAR_NO = -4.0
 
@@ -72,8 +74,11 @@ def find_judge_calibration(name: str) -> JudgeCalibration | None:
 
 
 async def judge_draft(question: Question, draft: Draft, model: LanguageModel, rag: Engine, run: Run) -> Draft:
-    """Judge the first candidates of a draft, as many as the clock allows, and regrade it; unchanged if that fails."""
-    if not draft.candidates:
+    """Judge the first candidates of a draft, as many as the clock allows, and regrade it.
+
+    The draft stays as it is where that fails, or where too many wait for the model.
+    """
+    if not draft.candidates or model.waiting > _MOST_AHEAD:
         return draft
     try:
         odds = await run.require(Stage.JUDGE, _judge_candidates(question, draft.candidates, model, rag, run))

@@ -125,6 +125,15 @@ async def test_others_are_judged_where_the_first_is_doubted(library, name, odds,
     assert len(model.weighed) == judged
 
 
+@pytest.mark.parametrize(("others", "judged"), [(2, True), (3, False)])
+async def test_behind_many_that_wait_for_the_model_an_answer_is_given_as_without_it(library, others, judged):
+    model = Judge(lambda prompt: -9.0)
+    model.waiting = others
+    answer, without = await ask(library, UNSURE, model), await ask(library, UNSURE, None)
+    assert bool(model.weighed) is judged
+    assert (answer.certainty is without.certainty) is not judged
+
+
 async def test_what_was_judged_is_remembered_by_question_line_and_model(library):
     model = Judge(lambda prompt: 0.5)
     await ask(library, UNSURE, model)

@@ -20,7 +20,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -28,13 +28,6 @@ from numpy.typing import NDArray
 
 from rag_core.errors import CollectionLost, QdrantGone, RagError, VectorRefused, VectorsUnavailable, translate_errors
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
-
-if TYPE_CHECKING:
-    from rag_core.index.vectors_edge import EdgeVectorStore
-    from rag_core.index.vectors_qdrant import QdrantVectorStore
-
-    # An open store. Its methods block, raise VectorsUnavailable, and may be repeated.
-    VectorBackend: TypeAlias = EdgeVectorStore | QdrantVectorStore
 
 VectorArray = NDArray[np.float32]
 T = TypeVar("T")
@@ -163,6 +156,42 @@ class StoreFilter(TypedDict):
     since: int | None
     until: int | None
     lang: str | None
+
+
+class VectorBackend(Protocol):
+    """Open store of vectors. Its methods block, raise VectorsUnavailable, and may be repeated."""
+
+    about: StoreInfo
+
+    def write(self, batch: PointBatch) -> None:
+        """Write points; they replace those with the same ids."""
+
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
+
+    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
+        """Find the n nearest allowed points: payloads and cosines."""
+
+    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
+        """Read the vectors of the ids that exist."""
+
+    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+        """Read one page of text hashes and vectors of points with these hash numbers."""
+
+    def count(self) -> int:
+        """Count the points."""
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """Read the payloads of the next n points in the store's order, and the next `after`; None at the end."""
+
+    def flush(self) -> None:
+        """Write everything to disk."""
+
+    def drop(self) -> None:
+        """Delete the store; only `close` may follow."""
+
+    def close(self) -> None:
+        """Flush and close."""
 
 
 _SCORE_DIGITS = 6  # decimal digits of a score: single precision has seven

@@ -193,7 +193,7 @@ async def run_bot(
         history = HistoryService(rag.archive, client, indexing.wake) if client else None
         worker.confirm_posts = history.confirm_posts if history else None
         context = monitoring.context = AppContext(
-            settings, rag.archive, worker, indexing, rag, reindexing, rights, worker.suggestions, history
+            settings, rag.archive, worker, indexing, rag, reindexing, rights, history
         )
         deduplication = middlewares.DeduplicationMiddleware(rag.archive)
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication, inbox))
@@ -269,7 +269,7 @@ async def _run_workers(
         _replay_unhandled_updates(dispatcher, bot, inbox),
         imports.report_interrupted(),
         admin.report_rebuilds(bot, context.reindexing, context.archive),
-        context.suggestions.run(),
+        context.worker.suggestions.run(),
         _read_tokens_ahead(context.rag),
         WatchNotifier(bot, context).run(),
         run_digests(bot, context),

@@ -7,7 +7,6 @@ from bot.access import AdminRegistry
 from bot.indexing import IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService
 from bot.settings import Settings
-from bot.worker.known_answers import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker
 from rag_core.engine import Engine
 from rag_core.storage import Archive
@@ -24,7 +23,6 @@ class AppContext:
     rag: Engine
     reindexing: RebuildRunner
     admins: AdminRegistry
-    suggestions: QuestionSuggester
     history: HistoryService | None = None  # None without HISTORY__API_ID
 
     async def load_zone(self, chat_id: int) -> tzinfo:

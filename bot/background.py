@@ -18,7 +18,7 @@ def spawn(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> as
 
 
 async def cancel_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
+    """Cancel tasks, and wait until they have ended; their errors are dropped."""
     ending = [*tasks]  # a task leaves the set of `spawn` when it ends
     for task in ending:
         task.cancel()

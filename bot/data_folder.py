@@ -88,7 +88,7 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
         lock = open_lock_file(folder / "citegram.lock")
     with lock:
         try:
-            hold_lock_file(lock)
+            hold_lock_file(lock)  # the kernel releases it however the process ends
         except LockHeld as exc:
             raise FolderLocked(folder, str(exc)) from None
         yield

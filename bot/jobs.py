@@ -223,7 +223,7 @@ def build_maintenance_jobs(
     """Build the maintenance jobs. `wake` starts processing pending posts, `tell` notifies admins."""
     archive = rag.archive
 
-    async def process_inbox() -> None:  # in case a wake-up was lost
+    async def wake_inbox() -> None:  # in case a wake-up was lost
         wake()
 
     async def beat() -> str:
@@ -252,7 +252,7 @@ def build_maintenance_jobs(
         return made.name
 
     jobs = [
-        ScheduledJob("inbox", process_inbox, _INBOX_SECONDS),
+        ScheduledJob("inbox", wake_inbox, _INBOX_SECONDS),
         ScheduledJob("heartbeat", beat, _HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS),
         ScheduledJob("gaps", partial(outages.report_gaps, archive, tell), _GAPS_SECONDS),
         ScheduledJob("save", indexer.save, _SAVE_SECONDS),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from bot.i18n import Translator
 from bot.settings import Settings
@@ -77,16 +78,11 @@ def open_media_reader(
 ) -> MediaReader:
     """Open a reader of the kinds that can be read here; what is installed meanwhile is read too."""
 
-    async def list_kinds() -> frozenset[str]:
-        model = await find_speech_model(settings.rag(), archive)
-        # in a thread: the first time it asks a program
-        return frozenset(KINDS) - (await asyncio.to_thread(find_missing_readers, model)).keys()
+    find_model = partial(find_speech_model, settings.rag(), archive)
 
-    return MediaReader(
-        archive,
-        sources,
-        list_kinds,
-        wake,
-        speech_model=lambda: find_speech_model(settings.rag(), archive),
-        keep=settings.media.files == "keep",
-    )
+    async def list_kinds() -> frozenset[str]:
+        # in a thread: the first time it asks a program
+        return frozenset(KINDS) - (await asyncio.to_thread(find_missing_readers, await find_model())).keys()
+
+    keep = settings.media.files == "keep"
+    return MediaReader(archive, sources, list_kinds, wake, speech_model=find_model, keep=keep)

@@ -145,7 +145,7 @@ _CURRENT_QUESTION: ContextVar[_QuestionOutcome | None] = ContextVar("turn", defa
 
 
 class Meter(logging.Handler):
-    """Recorder of questions (by the workers), runs (by `Engine.traced`), and the log; `wire` counts Telegram calls."""
+    """Recorder of questions (by the workers), runs (by `Engine.traced`), warnings and errors; `wire` counts calls."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

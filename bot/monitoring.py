@@ -39,21 +39,21 @@ _REFRESH_SECONDS = 300.0
 _PART_TIMEOUT_SECONDS = 3.0  # for each part; Prometheus waits ten seconds for all
 
 
-def _make_metric(
+def _gauge(
     name: str,
     description: str,
     value: float | Mapping[Any, float],
     *labels: str,
     kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
 ) -> Metric:
-    """Make a metric with one value, or with a value for each combination of its labels."""
+    """Make a gauge, or a metric of another kind, with one value or a value for each combination of its labels."""
     metric = kind(f"citegram_{name}", description, labels=labels)
     for of, number in value.items() if isinstance(value, Mapping) else [((), value)]:
         metric.add_metric(of, number)
     return metric
 
 
-_gauge, _counter = _make_metric, partial(_make_metric, kind=CounterMetricFamily)
+_counter = partial(_gauge, kind=CounterMetricFamily)
 
 
 class Monitoring:
@@ -69,7 +69,7 @@ class Monitoring:
         self._latest: list[Metric] = []
 
     def collect(self) -> list[Metric]:
-        """Return the metrics that were read last."""
+        """Return the metrics that were read last, as Prometheus' client asks for them (`generate_latest`)."""
         return self._latest
 
     async def read(self) -> list[Metric]:

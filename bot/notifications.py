@@ -466,7 +466,8 @@ class AnswerUpdater:
         else:
             votes = await questions.count_votes(self._archive, question_id=asked.id)
             buttons = keyboards.update_buttons(keyboards.build_answer_keyboard(asked, answer, words), (), votes)
-        edit, calls = partial(EditMessageText, chat_id=asked.chat_id), list[TelegramMethod[Any]]()
+        edit = partial(EditMessageText, chat_id=asked.chat_id)
+        calls: list[TelegramMethod[Any]] = []
         if answer.rich and (rich := build_rich_message(text)):
             calls.append(edit(message_id=answer.messages[0], rich_message=rich, reply_markup=buttons))
         else:

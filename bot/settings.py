@@ -69,9 +69,10 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
 
     @field_validator("admins", mode="before")
     @classmethod
-    def _people_only(cls, value: str | Iterable[int]) -> tuple[int, ...]:
-        parts = value.split(",") if isinstance(value, str) else map(str, value)
-        ids = [parse_person_id(part) for part in map(str.strip, parts) if part]
+    def _people_only(cls, value: object) -> tuple[int, ...]:
+        if isinstance(value, str):
+            value = [part for part in map(str.strip, value.split(",")) if part]
+        ids = [parse_person_id(str(one)) for one in value] if isinstance(value, Iterable) else [None]
         if None in ids:
             raise ValueError(
                 "write the numeric ids of people, separated by commas, such as 123456789 (/start tells you yours); "
@@ -242,7 +243,10 @@ def is_desktop() -> bool:
 
 
 def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None = None) -> Settings:
-    """Read the environment, then `env_file` (may be missing); `data_dir` wins over DATA__DIR. Raises SettingsWrong."""
+    """Read the environment, then `env_file` (may be missing); `data_dir` wins over DATA__DIR.
+
+    Raises SettingsWrong with one sentence that names the variable, and never its value: some are secret.
+    """
     overrides = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
         if env_file and env_file.is_file():

@@ -166,10 +166,11 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
     sentences = []
     for sentence in answer.sentences:
         ending = (place for place, c in enumerate(sentence.citations) if c.quote and sentence.text.endswith(c.quote))
-        quote = next(ending, None)  # none: a count, a model's words
-        around = sentence.text.removesuffix("" if quote is None else sentence.citations[quote].quote).rstrip()
+        around, quote = sentence.text, next(ending, None)
+        if quote is not None:  # else a count, or a model's words
+            around = around.removesuffix(sentence.citations[quote].quote)
         places = [[*c.post, c.start, c.end] for c in sentence.citations]
-        sentences.append({"around": around, "quote": quote, "citations": places})
+        sentences.append({"around": around.rstrip(), "quote": quote, "citations": places})
     return {
         "sentences": sentences,
         "cited": [[*key, dates[key], hash_cited_text(key)] for key in answer.posts()],

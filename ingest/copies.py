@@ -122,8 +122,10 @@ def _is_footer(line: str) -> bool:
         return len(words) <= _MAX_CREDIT_WORDS
     if not _CHANNEL_ADDRESS_PATTERN.search(line):
         return False
-    few = len(words) <= _MAX_SIGNATURE_WORDS and not any(map(str.isdigit, words))
-    return (few and not _SENTENCE_STOP_PATTERN.search(bare)) or ("|" in bare and len(words) <= _MAX_FOOTER_ROW_WORDS)
+    few = len(words) <= _MAX_SIGNATURE_WORDS
+    if few and not any(map(str.isdigit, words)) and not _SENTENCE_STOP_PATTERN.search(bare):
+        return True
+    return "|" in bare and len(words) <= _MAX_FOOTER_ROW_WORDS
 
 
 def _is_signature(words: list[str]) -> bool:

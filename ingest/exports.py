@@ -103,7 +103,8 @@ class ChatReader:
 
     def posts(self, messages: Iterator[object]) -> Iterator[Post]:
         """Parse the posts among the messages, in order; the rest is counted."""
-        parse = partial(parse_exported_post, chat_id=self.channel.chat_id, zone=self.zone, folder=self.folder)
+        chat, broadcast = self.channel.chat_id, self.channel.kind == "channel"
+        parse = partial(parse_exported_post, chat_id=chat, zone=self.zone, broadcast=broadcast, folder=self.folder)
         for message in messages:
             self.entries += 1
             entry = parse_object(message)
@@ -115,7 +116,7 @@ class ChatReader:
             if type(message_id) is int and 0 < message_id <= MAX_ID:
                 self.seen.append(message_id)
             try:
-                post = parse(entry, broadcast=self.channel.kind == "channel")
+                post = parse(entry)
             except UnreadMessage as exc:
                 self.unread[exc.fields[0]] += 1
                 continue

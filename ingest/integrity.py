@@ -87,7 +87,7 @@ class VectorInventory:
         with translate_errors(IndexUnavailable, OSError, say=said):
             rows = np.frombuffer(file.read_bytes(), _INVENTORY_ROW_TYPE)
         self._rows = rows if chat_id is None else rows[rows["chat"] == chat_id]
-        # the last is the greatest number: whatever is looked for has one that is not smaller
+        # int64's greatest ends them, so that `searchsorted` always returns a valid index
         self._marks = np.append(np.sort(self._rows["mark"]), np.iinfo(np.int64).max)
 
     def find_differing(self, ready: Mapping[PostKey, Sequence[Passage]], model: str) -> list[PostKey]:

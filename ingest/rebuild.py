@@ -78,8 +78,8 @@ async def build_next_index(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if dense:
         await write_vector_inventory(dense.vectors, folder / _INVENTORY_FILE_NAME)
-    order = {"folder": str(archive.folder), "rebuild": rebuild.id, "channel": rebuild.chat_id}
-    order["model"] = dense.embedder.name if dense else ""
+    model = dense.embedder.name if dense else ""
+    order = {"folder": str(archive.folder), "rebuild": rebuild.id, "channel": rebuild.chat_id, "model": model}
     log_file, reason = folder / "rebuild.log", "The process that builds an index cannot be started ({said})."
     starting = translate_errors(RebuildRefused, OSError, say=reason, code="rebuild-not-started")
     with starting, log_file.open("w+b") as words:

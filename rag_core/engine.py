@@ -303,5 +303,5 @@ async def _switch_writer(rag: Engine, settings: RagSettings) -> None:
         rag.writer = rag.planner = await active_models.open_gguf(file, loaded)
     except ModelUnavailable:
         again = GgufFile(old.path, old.name) if old else None
-        rag.writer = rag.planner = await active_models.open_gguf(again, settings) if again else None
+        rag.writer = rag.planner = await active_models.open_gguf(again, settings)
         raise

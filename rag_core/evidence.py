@@ -121,13 +121,13 @@ def compose_evidence(
     `known` are the stored copies by post; for a post too new to be in it, equal words decide. A quote must be verbatim:
     of copies, the original of those with the words of the best hit is cited.
     """
-    keyed = [(hit, known.get(hit.passage.key), build_text_key(hit.passage.text)) for hit in hits]
+    hits_with_copies = [(hit, known.get(hit.passage.key), build_text_key(hit.passage.text)) for hit in hits]
     by_words: dict[str, object] = {}
-    for hit, stored, words in keyed:
+    for hit, stored, words in hits_with_copies:
         if stored and words:
             by_words.setdefault(words, (stored.family, hit.passage.part))
     groups: dict[object, list[Hit]] = {}
-    for hit, stored, words in keyed:
+    for hit, stored, words in hits_with_copies:
         alike = by_words.get(words, words or f"{hit.passage.key}")
         groups.setdefault((stored.family, hit.passage.part) if stored else alike, []).append(hit)
     sources = []
@@ -191,6 +191,11 @@ async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Se
     return keep_current_citations(draft.sentences, await visible_posts.fetch_posts(rag.archive, keys), viewer)
 
 
+def _select_readable_texts(stored: Mapping[PostKey, Post], viewer: Viewer) -> dict[PostKey, str]:
+    """Select the texts of the stored posts that this viewer may read now."""
+    return {key: post.text for key, post in stored.items() if key.chat_id in viewer.channels}
+
+
 def keep_current_citations(
     sentences: Sequence[Sentence], stored: Mapping[PostKey, Post], viewer: Viewer
 ) -> tuple[Sentence, ...]:
@@ -198,11 +203,11 @@ def keep_current_citations(
 
     A post may have been edited or deleted, or a channel closed to this viewer, while the answer was written.
     """
-    readable = {key: post.text for key, post in stored.items() if key.chat_id in viewer.channels}
+    readable = _select_readable_texts(stored, viewer)
     kept = []
     for sentence in sentences:
-        told = (one for one in sentence.citations if one.quote and one.post in readable)
-        current = tuple(one for one in told if readable[one.post][one.start : one.end] == one.quote)
+        quotes = (one for one in sentence.citations if one.quote and one.post in readable)
+        current = tuple(one for one in quotes if readable[one.post][one.start : one.end] == one.quote)
         # a sentence of a model may rest on any of its posts: all of them must be current
         if current and (sentence.support == 1.0 or len(current) == len(sentence.citations)):
             kept.append(replace(sentence, citations=current))
@@ -211,7 +216,7 @@ def keep_current_citations(
 
 def keep_current_passages(passages: Iterable[Passage], stored: Mapping[PostKey, Post], viewer: Viewer) -> set[Passage]:
     """Keep the passages whose posts are stored unchanged, and readable by this viewer."""
-    readable = {key: post.text for key, post in stored.items() if key.chat_id in viewer.channels}
+    readable = _select_readable_texts(stored, viewer)
     there = (one for one in passages if one.key in readable)
     return {one for one in there if readable[one.key][one.start : one.end] == one.text}
 

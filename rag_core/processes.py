@@ -169,7 +169,7 @@ class BlockingWorkerProcess:
         self._requests, self._replies, self.pid = self._process.stdin, self._process.stdout, self._process.pid
 
     def request(self, message: Mapping[str, Any], raw: bytes, timeout: float) -> tuple[Message, bytes]:
-        """Send a request and wait for its reply; one silent for `timeout` seconds is killed. Raises WorkerExited."""
+        """Send a request and wait for its reply; kill a worker silent for `timeout` seconds. Raises WorkerExited."""
         with suppress(OSError, ValueError):
             write_message(self._requests, message, raw)
             if not wait([self._replies.fileno()], timeout):
@@ -180,7 +180,7 @@ class BlockingWorkerProcess:
         raise WorkerExited(code, self._last_words)
 
     def stop(self, grace: float) -> int:
-        """Close the input and wait for the end, after `grace` seconds kill it; its exit code. Twice is no error."""
+        """Close the input and wait for the process to end, killed after `grace` seconds; its exit code; twice, too."""
         with suppress(OSError):  # the process may have ended already
             self._requests.close()
         try:

@@ -144,6 +144,18 @@ _MAX_CHANGES = 3  # each is searched for and compared: what changed more often i
 _Successor = tuple[ExtractCandidate | None, Evidence]  # and the evidence with the later posts it was sought among
 
 
+async def _find_later_posts(piece: ExtractCandidate, question: Question, rag: Engine) -> dict[PostKey, Passage]:
+    """Find later posts of a piece's channel by its words, best first. Raises IndexUnavailable, ArchiveUnavailable."""
+    old = piece.source.passage
+    if old.key.chat_id not in question.viewer.channels:
+        return {}
+    only = SearchFilter(frozenset({old.key.chat_id}), old.date + timedelta(seconds=1), question.asked_at)
+    terms = tuple(dict.fromkeys(tokenize(piece.text)))
+    found = await asyncio.to_thread(rag.lexical.search, terms, only, _LATER_POSTS)
+    passages = await fetch_passages(rag.archive, [place for place, _ in found])
+    return {one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}
+
+
 async def order_in_time(
     question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[RankedPieces, Evidence]:
@@ -154,19 +166,8 @@ async def order_in_time(
     """
     weight = rag.lexical.statistics(question.viewer.channels).weight
 
-    async def find_later_posts(piece: ExtractCandidate) -> dict[PostKey, Passage]:
-        """Find later posts of a piece's channel by its words, best first."""
-        old = piece.source.passage
-        if old.key.chat_id not in question.viewer.channels:
-            return {}
-        only = SearchFilter(frozenset({old.key.chat_id}), old.date + timedelta(seconds=1), question.asked_at)
-        terms = tuple(dict.fromkeys(tokenize(piece.text)))
-        found = await asyncio.to_thread(rag.lexical.search, terms, only, _LATER_POSTS)
-        passages = await fetch_passages(rag.archive, [place for place, _ in found])
-        return {one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}
-
     async def find_next(piece: ExtractCandidate, known: Evidence, *, further: bool) -> _Successor:
-        later = await run.attempt(Stage.SUCCESSOR, find_later_posts(piece), {})
+        later = await run.attempt(Stage.SUCCESSOR, _find_later_posts(piece, question, rag), {})
         keys = {source.passage.key for source in known.sources} | rag.passed
         new = [Source(0, passage, 0.0) for key, passage in later.items() if further and key not in keys]
         wider = await compare_sources(question, plan, known.extend(new), rag, run) if new else known

@@ -207,6 +207,17 @@ _STAGE_TIMEOUTS: ContextVar[tuple[asyncio.Timeout, ...]] = ContextVar("clocks")
 _IS_IN_MODEL_STAGE: ContextVar[bool] = ContextVar("model_stage", default=False)
 
 
+@contextmanager
+def _translate_timeout(clock: asyncio.Timeout, late: RagError) -> Iterator[None]:
+    """Raise `late` where this clock ran out; a TimeoutError of a library passes unchanged."""
+    try:
+        yield
+    except TimeoutError as exc:
+        if not clock.expired():
+            raise
+        raise late from exc
+
+
 @dataclass
 class Run:
     """State of one question while it is answered: budgets, spans, shortfalls and callbacks."""
@@ -254,15 +265,12 @@ class Run:
         outer = _STAGE_COUNTS.set(counts)
         if self.on_stage:
             self.on_stage(name)
+        remedy = "ask again, or raise ANSWER__SECONDS" if budget == "question" else "ask again"
+        late = StageTimeout(f"The stage {name} took longer than {seconds:.3g} s: {remedy}.")
         try:
-            try:
+            with _translate_timeout(clock, late):
                 async with clock:
                     yield
-            except TimeoutError as exc:
-                if not clock.expired():
-                    raise
-                remedy = "ask again, or raise ANSWER__SECONDS" if budget == "question" else "ask again"
-                raise StageTimeout(f"The stage {name} took longer than {seconds:.3g} s: {remedy}.") from exc
         except ModelTooSlow:  # no error: it was not begun
             counts.setdefault("skipped", seconds)
             raise
@@ -294,16 +302,13 @@ class Run:
         Its stages end a little earlier, so that their fallbacks can still be used.
         """
         clock, outer = asyncio.timeout(seconds), (self.clock, self.after, self.after_models)
-        late = f"The answer took longer than {seconds:.0f} s: ask again, or raise ANSWER__SECONDS."
+        late = StageTimeout(f"The answer took longer than {seconds:.0f} s: ask again, or raise ANSWER__SECONDS.")
         try:
-            async with clock:
-                self.clock, self.after = clock, min(_MAX_RESERVE_S, _RESERVE_SHARE * seconds)
-                self.after_models = self.after + min(_MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE * seconds)
-                yield
-        except TimeoutError as exc:
-            if not clock.expired():
-                raise
-            raise StageTimeout(late) from exc
+            with _translate_timeout(clock, late):
+                async with clock:
+                    self.clock, self.after = clock, min(_MAX_RESERVE_S, _RESERVE_SHARE * seconds)
+                    self.after_models = self.after + min(_MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE * seconds)
+                    yield
         finally:
             self.clock, self.after, self.after_models = outer
 
@@ -326,13 +331,9 @@ class Run:
             async with AsyncExitStack() as stack:
                 model.breaker.require_closed()
                 clock = asyncio.timeout(MIN_PATIENCE_S if model.breaker.hangs else None)
-                try:
+                with _translate_timeout(clock, ModelLeftAlone(f"{model.name} is not ready yet.")):
                     async with clock:
                         session = await stack.enter_async_context(model.turn(reader, self.on_place))
-                except TimeoutError as exc:
-                    if not clock.expired():
-                        raise
-                    raise ModelLeftAlone(f"{model.name} is not ready yet.") from exc
                 model.breaker.require_closed()  # it may have hung while this question waited
                 resume()
                 yield TimedSession(session, model, stages, self.note)
@@ -385,7 +386,8 @@ class Run:
             async with self.stage(name):
                 return await work
         except RagError as exc:
-            if not isinstance(exc, ModelTooSlow):  # known before, by the measured rates: nothing more was promised
+            # too slow by the measured rates, it was never begun: the answer lacks nothing that was promised
+            if not isinstance(exc, ModelTooSlow):
                 self.note_shortfall(name, exc)
             return otherwise() if callable(otherwise) else otherwise
 

@@ -77,7 +77,10 @@ class PostKeySet:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """Filter of a search: `channels`, never implied; `since` inclusive, `until` exclusive; `keys`: only these posts."""
+    """Filter of a search: `channels` is never implied; `since` is inclusive, `until` exclusive.
+
+    `keys` restricts the search to these posts, as far as the other conditions allow them.
+    """
 
     channels: frozenset[int]
     since: datetime | None = None
@@ -299,7 +302,10 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question with its reader, place and time in the asker's zone; `lang`: of the answer, "ru" or "en"."""
+    """Question with its reader, place and time; `lang` is "ru" or "en", the language of the answer.
+
+    `asked_at` is in the asker's time zone, in which "yesterday" is understood.
+    """
 
     text: str
     lang: str

@@ -105,7 +105,7 @@ class ReaderApplication:
 
     async def list_channels(self) -> JsonObject:
         """List the channels that this reader may read now."""
-        async with self._explain_errors("") as words:
+        async with self._explain_errors() as words:
             self._count_command(words)
             viewer = await self._build_viewer(words)
             readable = viewer.select_readable(await channels.load_channels(self._context.archive))
@@ -189,8 +189,8 @@ class ReaderApplication:
             raise RequestRefused(format_rate_limit(wait, words), 429)
 
     @asynccontextmanager
-    async def _explain_errors(self, text: str) -> AsyncIterator[Translator]:
-        """Turn every error into the sentence that who wrote a text would see in the chat; the log says more."""
+    async def _explain_errors(self, text: str = "") -> AsyncIterator[Translator]:
+        """Turn every error into a sentence in the language of `text`, else in the bot's; the log says more."""
         words = get_translator(detect_question_language(text, self._context.settings.bot.language))
         try:
             yield words

@@ -63,7 +63,7 @@ def declare(parser: argparse.ArgumentParser, name: str) -> None:
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
     question = _read_text(args.question, args, "what is new?")
-    async with _open_answerer(settings) as (answerer, settings, note):
+    async with _open_terminal_answerer(settings) as (answerer, settings, note):
         answer = await answerer.ask(question, trace=args.trace, recipe=args.recipe)
     if answer is None:
         return _report_no_channels(settings, args.lang)
@@ -80,7 +80,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
     text = _read_text(args.text, args, "the ferry leaves at 7:30")
-    async with _open_answerer(settings) as (answerer, settings, note):
+    async with _open_terminal_answerer(settings) as (answerer, settings, note):
         verdicts = await answerer.verify(text, trace=args.trace)
     if verdicts is None:
         return _report_no_channels(settings, args.lang)
@@ -94,8 +94,10 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot | TerminalAnswerer, Settings, str]]:
-    """Yield the bot that runs or an answerer in this process, its settings, and a note of a folder nobody named."""
+async def _open_terminal_answerer(
+    settings: Settings,
+) -> AsyncIterator[tuple[RunningBot | TerminalAnswerer, Settings, str]]:
+    """Choose the folder; yield what answers in it, its settings, and a note of a folder that nobody named."""
     named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
     async with open_answerer(settings) as answerer:
@@ -141,7 +143,7 @@ def _report_no_channels(settings: Settings, lang: str) -> int:
 async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
     """Talk until /quit or the end of the input; earlier questions are remembered. Returns the exit code."""
     words = get_translator(settings.bot.language)
-    async with _open_answerer(settings) as (answerer, settings, note):
+    async with _open_terminal_answerer(settings) as (answerer, settings, note):
         async with open_archive(settings.data.dir) as archive:
             known = await channels.load_channels(archive)
         if not known:

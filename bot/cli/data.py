@@ -134,18 +134,20 @@ def _print_report(report: ImportReport, searched: list[str], *, as_json: bool) -
 async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
     """Rebuild in the running bot, or here: what was interrupted first, then the vectors of a model asked for."""
     require_archive(settings.data.dir)
-    async with hold_folder_or_connect(settings.data.dir) as owner, open_archive(settings.data.dir) as archive:
-        channel = await require_channel(archive, args.channel) if args.channel is not None else None
-        chat_id = channel.chat_id if channel else None
+    async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            with show_progress_bar("reindex") as moved:
-                await owner.reindex(chat_id, moved)
-            await _print_result(archive, channel)
+            async with open_archive(settings.data.dir) as archive:
+                channel = await _find_given_channel(args, archive)
+                with show_progress_bar("reindex") as moved:
+                    await owner.reindex(channel.chat_id if channel else None, moved)
+                await _print_result(archive, channel)
             return 0
         from bot.indexing import RebuildRunner
         from ingest.rebuild import EmbedderChange
 
         async with open_engine(settings.rag(), language=False) as rag:
+            channel = await _find_given_channel(args, rag.archive)
+            chat_id = channel.chat_id if channel else None
             dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
             reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
             try:
@@ -158,7 +160,7 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
                     await _show_rebuild_progress(reindexing)
             finally:
                 await reindexing.stop()
-            await _print_result(archive, channel)
+            await _print_result(rag.archive, channel)
             if dense:
                 change = EmbedderChange(rag, dense)
                 try:
@@ -168,6 +170,10 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
                     await change.close()
             await data_folder.catch_up_vectors(rag)
     return 0
+
+
+async def _find_given_channel(args: argparse.Namespace, archive: Archive) -> Channel | None:
+    return await require_channel(archive, args.channel) if args.channel is not None else None
 
 
 async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
@@ -228,9 +234,10 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, settings: Settings) -> None:
     title, chat_id = strip_control_characters(channel.title), channel.chat_id
-    if args.action == "begin" and channel.kind != "channel":
-        raise HistoryUnavailable(f"{title} is a group: ask for its history in /channels, so that the group is told.")
     if args.action == "begin":
+        if channel.kind != "channel":
+            said = f"{title} is a group: ask for its history in /channels, so that the group is told."
+            raise HistoryUnavailable(said)
         first = args.since and max(args.since, _FIRST_DAY)
         since = datetime.combine(first, time(), settings.bot.zone) if first else None
         if not await channel_history.begin_backfill(archive, chat_id, since):

@@ -206,7 +206,8 @@ def _describe_writer(settings: RagSettings) -> str:
 
 
 async def _ask_once(world: SandboxState, question: str) -> None:
-    patience, messages = _ANSWER_TIMEOUT_SECONDS + Budgets().plan + Budgets().write, world.room(READER_ID).messages
+    messages = world.room(READER_ID).messages
+    patience = _ANSWER_TIMEOUT_SECONDS + Budgets().plan + Budgets().write
     refusal = "Telegram would not send this question ({}): ask another one."
     with translate_errors(RagError, BotApiError, say=refusal):
         asked = send_as_person(world, READER_ID, READER_ID, UserMessage(question))

@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,7 +79,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "json": {"type": Path, "metavar": "OUT", "dest": "json_out", "help": "write every figure to a file"},
 }  # fmt: skip
 _FEWEST_QUESTIONS = 50  # fewer say little about a change
-_VARIANT_OPTIONS = ("recipe", "plan", "legs", "rerank")
 _NOT_WRITABLE_TEXT = "The figures cannot be written ({}): name another file with --json."
 
 
@@ -110,7 +109,7 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
     if file and (file.is_dir() or not file.parent.is_dir()):
         reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
         raise SettingsWrong(_NOT_WRITABLE_TEXT.format(reason))
-    args.variant = Variant(**{name: value for name, value in vars(args).items() if name in _VARIANT_OPTIONS})
+    args.variant = Variant(**{one.name: getattr(args, one.name) for one in fields(Variant) if one.name in args})
     await args.kind.run(args, settings)
     return 0
 
@@ -177,15 +176,19 @@ async def _run_questions(args: argparse.Namespace, settings: Settings, command: 
 async def _run_dialogues(args: argparse.Namespace, settings: Settings, command: str) -> None:
     from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 
-    talk = command == "talk"
-    judge: Callable[..., Awaitable[Any]] = measures.judge_talk if talk else measures.judge_followup
-    compute: Callable[..., Any] = measures.compute_talk_metrics if talk else measures.compute_followup_metrics
-    file, without_corpus = (args.path, SAMPLE_CHANNELS_FOLDER) if talk else (args.path / "followups.jsonl", None)
-    drawn = draw_sample(data.read_dialogues(file, without_corpus), args.limit, args.seed)
+    judge: Callable[..., Awaitable[Any]]
+    compute: Callable[..., Any]
+    if command == "talk":
+        dialogues = data.read_dialogues(args.path, SAMPLE_CHANNELS_FOLDER)
+        judge, compute = measures.judge_talk, measures.compute_talk_metrics
+    else:
+        dialogues = data.read_dialogues(args.path / "followups.jsonl", None)
+        judge, compute = measures.judge_followup, measures.compute_followup_metrics
+    drawn = draw_sample(dialogues, args.limit, args.seed)
     judged: list[Any] = await measures.run_dialogues(drawn, judge, settings.rag(), args.variant)
     found = compute_by_language(judged, compute)
     print(format_report(command, {"": found}, len(judged), everything=args.all))
-    if talk:
+    if command == "talk":
         _write_report(args, command, found, len(judged), failed=[row.id for row in judged if not row.handled])
     else:
         _write_report(args, command, found, len(judged), judged=[row._asdict() for row in judged])

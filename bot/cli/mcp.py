@@ -97,7 +97,7 @@ class OwnerApplication:
 
     async def _call(self, call: Callable[[RunningBot | TerminalAnswerer], Awaitable[T | None]], lang: str) -> T:
         """Call the answerer of the session, which is begun where there is none. Raises RagError."""
-        if self._session is None:
+        if self._session is None or self._session.done():
             self._answerer = asyncio.get_running_loop().create_future()
             self._session = asyncio.create_task(self._hold_answerer(self._answerer))
             self._sessions.add(self._session)
@@ -126,7 +126,6 @@ class OwnerApplication:
         except Exception as exc:
             if answerer.done():
                 raise
-            self._session = None
             answerer.set_exception(exc)
 
     async def _wait_until_unused(self) -> None:

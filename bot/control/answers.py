@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from bot.control import AnswerJson, ChannelJson, SearchJson, VerdictsJson
 from bot.i18n import get_translator
 from bot.views.text import format_channel_list, format_shortfalls
-from rag_core import types
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import TalkKind, detect_talk
 from rag_core.engine import Engine
@@ -23,7 +22,20 @@ from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.text.post_text import Spoiler, cover_spoilers, label_poll, list_spoilers
 from rag_core.text.tokens import detect_language
-from rag_core.types import Answer, Channel, Passage, Post, PostKey, Question
+from rag_core.types import (
+    AUTO_RECIPE,
+    Answer,
+    Channel,
+    Citation,
+    MediaSpan,
+    Passage,
+    Post,
+    PostKey,
+    Question,
+    Viewer,
+    Visibility,
+    format_channel_post_link,
+)
 from rag_core.verification import Verdict, Verification
 
 if TYPE_CHECKING:
@@ -119,7 +131,7 @@ def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Pas
     } | _build_post_details(key, post, span)
 
 
-def _build_post_details(key: PostKey, post: Post | Passage | None, span: types.MediaSpan | None) -> dict[str, str]:
+def _build_post_details(key: PostKey, post: Post | Passage | None, span: MediaSpan | None) -> dict[str, str]:
     """Describe what few posts have: an edit, an origin, and where in its file a quote stands, by second or page."""
     details = {"edited": post.edited.isoformat()} if post and post.edited else {}
     if post and post.origin and post.origin.chat_id != key.chat_id:
@@ -151,7 +163,7 @@ def describe_verdicts(
         channel = found.channels.get(key.chat_id)
         return {"link": found.link(key), "title": channel.title if channel else "", "date": date.isoformat()}
 
-    def build_citation(citation: types.Citation) -> dict[str, str]:
+    def build_citation(citation: Citation) -> dict[str, str]:
         where = describe(citation.post, citation.date) | {"quote": citation.quote}
         return where | _build_post_details(citation.post, None, citation.read)
 
@@ -195,7 +207,7 @@ def describe_search(listing: SearchListing, page: int) -> SearchJson:
         start, end = select_snippet(found.text, listing.spots.within(found.text), _MAX_SNIPPET_LENGTH)
         posts.append(
             {
-                "link": types.format_channel_post_link(found.post.key, channel, found.post.topic),
+                "link": format_channel_post_link(found.post.key, channel, found.post.topic),
                 "title": channel.title if channel else "",
                 "date": found.post.date.isoformat(),
                 "quote": cover_spoilers(found.text[start:end], list_spoilers([found.post])),
@@ -256,7 +268,7 @@ class TerminalAnswerer:
         self._rag, self._zone, self._admins, self._as_reader = rag, zone, admins, as_reader
 
     async def ask(
-        self, question: str, *, trace: bool, recipe: str = types.AUTO_RECIPE, conversation: int = 0
+        self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
     ) -> AnswerJson | None:
         """Answer a question, by itself or in the conversation of this number, whose earlier questions are known."""
         asked = await self._build_question(question, conversation)
@@ -271,7 +283,7 @@ class TerminalAnswerer:
         return describe_answer(answer, shown, asked.lang, runs=runs if trace else ())
 
     async def _build_question(self, text: str, conversation: int = 0) -> Question | None:
-        viewer = types.Viewer(0, frozenset(await self._load_channels()))
+        viewer = Viewer(0, frozenset(await self._load_channels()))
         text, viewer = await narrow_to_channel_set(self._rag.archive, self._admins, text, viewer)
         if not viewer.channels:
             return None
@@ -281,7 +293,7 @@ class TerminalAnswerer:
     async def _load_channels(self) -> dict[int, Channel]:
         known = await channels.load_channels(self._rag.archive)
         if self._as_reader:
-            return {k: c for k, c in known.items() if c.state == "active" and c.visibility is types.Visibility.PUBLIC}
+            return {k: c for k, c in known.items() if c.state == "active" and c.visibility is Visibility.PUBLIC}
         return known
 
     async def search(self, text: str, page: int) -> SearchJson | None:

@@ -22,6 +22,7 @@ from aiohttp import web
 from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs
 
+from bot.background import cancel_tasks
 from bot.control import MAX_REQUEST_BYTES, ROOT_USER_ID, ReportProgress, build_greeting, get_peer_user, open_socket_path
 from bot.control.answers import TerminalAnswerer
 from bot.doctor.archive_checks import collect_index_facts
@@ -142,8 +143,7 @@ async def _run_handler(handler: RequestHandler, request: web.Request, response: 
             if finished:
                 return task.result()
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancel_tasks([task])
 
 
 async def _write_line(request: web.Request, response: web.StreamResponse, message: Mapping[str, object]) -> None:

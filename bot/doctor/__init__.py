@@ -169,7 +169,10 @@ async def check_models(case: CheckContext, archive: Archive) -> AsyncIterator[Fi
 
 
 def _check_model_files(name: str, folder: Path) -> int | None:
-    """Verify a model's files; the bytes of memory it needs, None without local files. Raises ModelUnavailable."""
+    """Verify a model's files. Returns the bytes of memory it needs, None without local files.
+
+    Blocking. Raises ModelUnavailable.
+    """
     if active_models.is_gguf_path(name):
         check_gguf_file(Path(name).expanduser())
         return estimate_memory(Path(name).expanduser().stat().st_size)

@@ -183,7 +183,7 @@ async def check_indexes(case: CheckContext, archive: Archive) -> AsyncIterator[F
         when = "the bot takes them in" if case.runs else "taken in at the next start"
         late = f"{facts['behind']} changes behind ({when})" if facts["behind"] else "up to date"
         text = f"{archive_size}; lexical index: {facts['passages']} passages, {late}"
-        yield (note if facts["behind"] else fine)(text)
+        yield note(text) if facts["behind"] else fine(text)
     for reason in facts["without"]:
         yield bad(f"search by meaning is off: {reason}")
     if dense := facts["dense"]:

@@ -1,4 +1,4 @@
-"""Telegram checks, by the bot's own server, proxy and token: these, the webhook, the rights in channels and groups."""
+"""Telegram checks: connection, token, webhook, rights in channels and groups; by the bot's own server and proxy."""
 
 import asyncio
 from collections.abc import AsyncIterator

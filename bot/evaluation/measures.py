@@ -439,12 +439,14 @@ def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
             now = datetime.now(UTC)
             evidence = [Passage(PostKey(0, 0), 0, "", text, 0, len(text), now) for text in row.evidence]
             supports = assess_by_words(Claim(row.claim, row.lang), evidence)
-            labels = {"coverage": _label_by_coverage(row, row.evidence)}
-            labels["all"] = _join_labels([support.label for support in supports])
+            labels = {
+                "coverage": _label_by_coverage(row, row.evidence),
+                "all": _join_labels([support.label for support in supports]),
+            }
             if other is not None:
                 labels = {layer: label if label == "supported" else other for layer, label in labels.items()}
-            labels["majority"] = golds.most_common(1)[0][0]
-            judged.append(JudgedClaim(row.lang, row.gold, labels, row.group))
+            majority = golds.most_common(1)[0][0]
+            judged.append(JudgedClaim(row.lang, row.gold, {"majority": majority, **labels}, row.group))
     return judged
 
 

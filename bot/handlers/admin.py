@@ -350,11 +350,11 @@ async def _on_synonyms(message: Message, given: str, context: AppContext, words:
         elif len(pair) != 2 or pair[0] == pair[1] or not all(tokenize(one) and len(one) <= _MAX_WORD for one in pair):
             text = how
         else:
+            sides = (pair, pair[::-1]) if removes else (pair,)
+            pairs = [channels.Synonym(chat_id, *one) for chat_id in chosen for one in sides]
             if removes:
-                pairs = [channels.Synonym(chat_id, *sides) for chat_id in chosen for sides in (pair, pair[::-1])]
                 changed = [await channels.remove_synonym(context.archive, one) for one in pairs]
             else:
-                pairs = [channels.Synonym(chat_id, *pair) for chat_id in chosen]
                 changed = [await channels.add_synonym(context.archive, one, reader.user_id) for one in pairs]
             if any(changed):
                 context.rag.caches.forget()

@@ -176,13 +176,13 @@ async def _change_keyboard(
 ) -> str | None:
     """Show more or fewer buttons, or save a vote, of which a reader's last counts, and ask for a bad one's reason."""
     archive, notice, shown = context.archive, None, message.reply_markup
-    given, own = parse_stored_answer(asked.answer), get_translator(asked.lang)
     rows = shown.inline_keyboard if shown else ()
     suggested = [row for row in rows if keyboards.get_action(row[0]) == "suggestion"]
     if action == "more":
         await _show_details(message, asked, query.from_user.id, context, suggested)
         return None
     if action == "back":
+        given, own = parse_stored_answer(asked.answer), get_translator(asked.lang)
         shown = keyboards.build_answer_keyboard(asked, given, own, *suggested)
     else:
         reason = action if action in VOTE_REASONS else None
@@ -214,8 +214,9 @@ async def _show_details(
 ) -> None:
     """Show the buttons behind "more"; those that carry words of a post only where it may be read and says so now."""
     given, archive, own = parse_stored_answer(asked.answer), context.archive, get_translator(asked.lang)
-    reader, viewer, _ = await prepare_to_show(asked, presser, context)
-    now, place = await compare_with_posts(given, viewer, archive), next(iter(given.quotes), None)
+    reader = access.Reader(presser, asked.chat_id, asked.private, asked.asker_only)
+    now = await compare_with_posts(given, await access.build_viewer(context.admins, reader), archive)
+    place = next(iter(given.quotes), None)
     if place and now.holds(place) and not now.stored[place.key].guarded:
         post, known, bot = now.stored[place.key], await channels.load_channels(archive), message.bot
         text = join_lines(now.texts[place.key][place.start : place.end])
@@ -379,7 +380,8 @@ async def _head_sources(
 ) -> View | None:
     """Line above the sources: whether the answer was sure and still is, or the day of its first sentence's post."""
     readable = {one.key: one for one in given.cited if one.key.chat_id in viewer.channels}
-    first = next((readable.get(place.key) for one in given.sentences[:1] for place in one.citations), None)
+    places = given.sentences[0].citations if given.sentences else ()
+    first = readable.get(places[0].key) if places else None
     if remark is AnswerRemark.WHEN and first:
         date = shown.words.date(first.date, shown.zone)
         content = ShownContent(channels=frozenset({first.key.chat_id}))

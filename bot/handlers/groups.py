@@ -134,7 +134,7 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
         (words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"), "group-lang", following),
         (words("button-zone"), "zone", 0),
     )
-    return View(text, buttons=build_keyboard(*([(label, Press(to=to, number=int(n)))] for label, to, n in buttons)))
+    return View(text, buttons=build_keyboard(*(make_row(label, to, number=int(n)) for label, to, n in buttons)))
 
 
 async def _render_channel_choices(group: int, number: int, archive: Archive, words: Translator) -> View:
@@ -310,7 +310,7 @@ async def _render_mode(context: AppContext, message: Message, words: Translator,
     rows = [make_row(("✓ " if one in pinned else "") + words("mode-name", recipe=one), "mode", one) for one in names]
     rows.append(make_row(words("button-form", rich="yes" if rich else "no"), "mode-form", number=int(not rich)))
     if admin and message.chat.type == "private":
-        for name in filter(state.__contains__, offered):
+        for name in (one for one in offered if one in state):
             label = words("mode-switch-off" if state[name] else "mode-switch-on", mode=words("mode-name", recipe=name))
             rows.append(make_row(label, "mode-off" if state[name] else "mode-on", name))
     return View(Text("\n".join(lines)), buttons=build_keyboard(*rows))

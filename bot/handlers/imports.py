@@ -24,6 +24,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import is_admin
 from bot.app_context import AppContext
+from bot.background import cancel_tasks
 from bot.handlers import errors
 from bot.i18n import Translator
 from bot.middlewares import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
@@ -125,8 +126,7 @@ class ImportRunner:
     async def stop(self) -> None:
         """Stop the import because the bot stops, and report it."""
         if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_tasks([self._task])
 
     async def _run_order(self, order: ImportOrder) -> None:
         words, closed, interrupted = order.words, list[Channel](), False

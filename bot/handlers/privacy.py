@@ -23,7 +23,7 @@ from bot.settings import Settings
 from bot.stored_answer import JsonObject, parse_stored_answer
 from bot.telegram.recheck import collect_content_of_posts, recheck_before_sending
 from bot.telegram.session import respond
-from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
+from bot.views.keyboards import Press, build_keyboard, make_row, on_press, redraw_message
 from rag_core.storage import channels, readers, visible_posts
 from rag_core.types import Post, PostKey, format_channel_post_link
 
@@ -38,7 +38,7 @@ def _has_server(settings: Settings) -> str:
 async def _on_privacy(message: Message, settings: Settings, words: Translator) -> None:
     brief = words("privacy-brief", days=settings.data.keep_questions_days)
     text = "\n\n".join([brief, words("privacy-where", server=_has_server(settings)), words("privacy-do")])
-    await message.answer(text, reply_markup=build_keyboard([(words("button-details"), Press(to="privacy"))]))
+    await message.answer(text, reply_markup=build_keyboard(make_row(words("button-details"), "privacy")))
 
 
 @router.callback_query(on_press("privacy"))
@@ -68,13 +68,13 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
     if message.chat.type != "private":
         raise access.Refusal(words("mydata-private"))
     archive, user_id = context.archive, access.get_reader_id(message)
-    known, rows = await channels.load_channels(archive), list(await readers.list_user_questions(archive, user_id))
-    answers = {row["id"]: parse_stored_answer(row["answer"] or {}) for row in rows}
-    cited, asked_by = defaultdict[access.Reader, set[PostKey]](set), dict[int, access.Reader]()
-    for row in rows:
-        private, alone = bool(row["private"]), bool(row["asker_only"])
-        asked_by[row["id"]] = here = access.Reader(user_id, row["chat_id"], private, alone)
-        cited[here].update(place.key for place in answers[row["id"]].quotes)
+    known = await channels.load_channels(archive)
+    cited, answered = defaultdict[access.Reader, set[PostKey]](set), []
+    for row in await readers.list_user_questions(archive, user_id):
+        here = access.Reader(user_id, row["chat_id"], bool(row["private"]), bool(row["asker_only"]))
+        given = parse_stored_answer(row["answer"] or {})
+        answered.append((row, here, given))
+        cited[here].update(place.key for place in given.quotes)
     with ExitStack() as checks:
         readable: dict[access.Reader, dict[PostKey, Post]] = {}
         for here, keys in cited.items():
@@ -84,10 +84,10 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
             content = collect_content_of_posts(readable[here].values())
             checks.enter_context(recheck_before_sending(content, here, context.admins))
         questions = []
-        for row in rows:
+        for row, here, given in answered:
             sentences: list[JsonObject] = []
-            for sentence in answers[row["id"]].sentences:
-                if any(place.key not in readable[asked_by[row["id"]]] for place in sentence.citations):
+            for sentence in given.sentences:
+                if any(place.key not in readable[here] for place in sentence.citations):
                     sentences.append({"closed": True})  # its words are those of posts that this reader no longer sees
                     continue
                 places = [
@@ -165,7 +165,7 @@ async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: A
         await context.rag.forget_questions()
 
         context.admins.members.forget_user(user_id)
-        context.suggestions.forget_offered(user_id)
+        context.worker.suggestions.forget_offered(user_id)
         rest = words("forget-rest", backups=context.settings.data.backups)
         text = "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
         if not any(found.values()):

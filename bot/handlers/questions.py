@@ -27,7 +27,7 @@ from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
 from bot.telegram.session import respond
 from bot.views.answer import format_channel_title, make_link, strip_sources
 from bot.views.format import neutralize_links
-from bot.views.keyboards import Press, build_keyboard, on_press
+from bot.views.keyboards import Press, build_keyboard, make_row, on_press
 from bot.views.text import strip_control_characters
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.followups import is_memory_enabled, set_memory_enabled, start_new_conversation
@@ -43,10 +43,9 @@ async def send_with_suggestion(
     message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str, content: ShownContent
 ) -> None:
     """Send a line in private with a suggested question in `lang`, where there is one that was not offered yet."""
-    here, suggestions = Reader(viewer.user_id, message.chat.id, private=True), context.suggestions
+    here, suggestions = Reader(viewer.user_id, message.chat.id, private=True), context.worker.suggestions
     if offered := await suggestions.suggest(viewer, lang):
-        press = Press(to="suggestion", token=suggestions.make_token(offered))
-        buttons = build_keyboard([(offered.text, press)])
+        buttons = build_keyboard(make_row(offered.text, "suggestion", suggestions.make_token(offered)))
         of_post = ShownContent((ShownPost(offered.post, offered.mark),))
         with suppress(ContentWithdrawn):  # its post has just changed: the line goes without it
             await View(text, content | of_post, buttons).send(message.answer, here, context.admins)
@@ -73,7 +72,7 @@ async def _on_suggestion(
     message, reader = pressed.message, pressed.from_user.id
     here = Reader(reader, reader, private=True)
     viewer = await access.build_viewer(context.admins, here)
-    suggested = await context.suggestions.find(callback_data.token, viewer)
+    suggested = await context.worker.suggestions.find(callback_data.token, viewer)
     if suggested is None or not isinstance(message, Message) or message.chat.id != reader:
         raise Refusal(words("suggestion-gone"))
     view = View(neutralize_links(suggested.text), ShownContent((ShownPost(suggested.post, suggested.mark),)))
@@ -175,7 +174,7 @@ async def _on_new(message: Message, given: str, context: AppContext, words: Tran
     thread = middlewares.get_thread(message) or 0
     for talk in (thread, ~thread):  # the other is of what only this reader sees in a group (`QuestionRow.talk`)
         await start_new_conversation(readers.ConversationKey(message.chat.id, reader, talk), context.rag)
-    context.suggestions.forget_offered(reader)
+    context.worker.suggestions.forget_offered(reader)
     remembers = await is_memory_enabled(message.chat.id, context.rag)
     await respond(message, words("talk-off" if not remembers else "talk-on" if wanted else "talk-new"))
 

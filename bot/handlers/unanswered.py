@@ -95,13 +95,13 @@ async def _on_unanswered(message: Message, context: AppContext, words: Translato
     reader = access.get_reader(message)
     readable = frozenset(await access.get_readable_channels(context.admins, reader))
     topics = await asyncio.to_thread(_find_topics, others[:_MAX_TOPIC_TEXTS], readable, context.rag)
-    blocks, buttons = [Text(words("unanswered-title"))] if shown else [], []
-    content = ShownContent(counted=readable)
+    blocks = [Text(words("unanswered-title"))] if shown else []
+    buttons, content, several = [], ShownContent(counted=readable), len(shown) > 1
     for number, group in enumerate(shown, 1):
-        view = await _render_group(group, reader, context, words, f"{number}. " if len(shown) > 1 else "")
+        view = await _render_group(group, reader, context, words, f"{number}. " if several else "")
         blocks.append(view.text)
         content |= view.content
-        label = words("button-pin-number", number=number) if len(shown) > 1 else words("button-pin")
+        label = words("button-pin-number", number=number) if several else words("button-pin")
         buttons.append((label, Press(to="pin-ask", token=hash_question(group.text, context.archive))))
     if more:
         told = [words("unanswered-more" if shown else "unanswered-count", count=more)]

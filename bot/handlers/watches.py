@@ -80,8 +80,8 @@ async def _on_watches(message: Message, context: AppContext, words: Translator) 
         lines.append(Text(f"{number}. ", neutralize_links(watch.text), state, *links))
         stop = f"{words('watch-stop')}: {watch.text[:_BUTTON_LENGTH]}"
         action = "watch-resume" if watch.paused or muted else "watch-pause"
-        presses = {"watch-stop": stop, action: f"{words(action)} {number}"}
-        rows.append([(label, Press(to=to, number=watch.id)) for to, label in presses.items()])
+        labels = (("watch-stop", stop), (action, f"{words(action)} {number}"))
+        rows.append([(label, Press(to=to, number=watch.id)) for to, label in labels])
     head = words("watches-title", count=len(kept))
     quiet = [words("watch-quiet", hours=kept[0].quiet)] if kept[0].quiet else []
     view = View(as_list(head, *lines, *quiet), collect_content_of_posts(linked), build_keyboard(*rows))

@@ -48,6 +48,8 @@ def find_method(name: str) -> BotApiMethod:
 async def read_call_parameters(request: web.Request, world: SandboxState) -> Json:
     """Read the parameters of a call from query and body; uploads are stored in the state's files."""
     parameters: Json = dict(request.query)
+    if request.content_type == "application/json":
+        raise bad_request("the sandbox reads no JSON bodies: send a form")
     uploads: dict[str, str] = {}
     for name, value in (await request.post()).items():
         if isinstance(value, web.FileField):
@@ -74,6 +76,8 @@ async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxSta
     except ValidationError as exc:  # aiogram would not send such a call
         error = exc.errors(include_url=False)[0]
         raise bad_request(f"can't parse {'.'.join(map(str, error['loc']))}: {error['msg']}") from exc
+    except ValueError as exc:  # a value that begins like JSON and is none
+        raise bad_request("can't parse the JSON of a parameter") from exc
     if isinstance(getattr(call, "parse_mode", None), str):
         raise bad_request(methods.NO_MARKUP_TEXT)
     result = handler(call, world)

@@ -7,7 +7,7 @@ and more are, as https://core.telegram.org/bots/api#messageentity shows them. En
 limits count code points (https://core.telegram.org/api/entities#entity-length; TDLib's `utf8_length`).
 
 Errors follow the wording of the real server (https://github.com/tdlib/telegram-bot-api) as far as it is known; it was
-not compared with live Telegram. Errors about an entity or a draft have a wording of their own.
+not compared with live Telegram. Errors about an entity, a draft or a parameter have a wording of their own.
 """
 
 import re
@@ -113,7 +113,7 @@ def extract_entity_text(text: str, offset: int, length: int) -> str:
 def prepare_text(
     text: str | None, entities: list[Json] | None = None, limit: int = MAX_TEXT_CHARACTERS, *, empty: bool = False
 ) -> tuple[str, list[Json]]:
-    """Check and clean a text, which may be `empty`, and its entities as a message stores them; 400 as Telegram."""
+    """Check and clean a text and its entities as a message stores them; 400 as Telegram. `empty`: it may be none."""
     clean, kept, _ = clean_text(text or "", [dict(entity) for entity in entities or ()])
     if not clean and not empty:
         raise bad_request("message text is empty")
@@ -150,7 +150,8 @@ def _check_entities(text: str, entities: list[Json]) -> None:
 def clean_text(text: str, entities: list[Json]) -> tuple[str, list[Json], int]:
     """Check the entities of a text or quote, clean it, and move them; also, how many units its start lost.
 
-    Carriage returns and the like are removed, other control characters become spaces, and the ends are stripped.
+    400 for a wrong entity. Carriage returns and the like are removed, other control characters become spaces, and the
+    ends are stripped.
     """
     _check_entities(text, entities)
     plain = "".join(" " if char < " " and char not in "\n\r" else char for char in text)

@@ -42,11 +42,9 @@ def _build_reply_fields(world: SandboxState, room: SandboxChat, wanted: ReplyPar
         return {}
     elsewhere = wanted.chat_id is not None and world.room(wanted.chat_id).id != room.id
     source = require_readable_chat(world, wanted.chat_id) if elsewhere else room
-    parent = source.messages.get(wanted.message_id)
-    if parent is None:
-        if wanted.allow_sending_without_reply is True and not elsewhere:
-            return {}
-        raise bad_request("message to be replied not found")
+    if wanted.message_id not in source.messages and wanted.allow_sending_without_reply is True and not elsewhere:
+        return {}
+    parent = source.require_message(wanted.message_id, "be replied")
     if elsewhere and (source.protected or parent.get("has_protected_content") or state.SERVICE_FIELDS & parent.keys()):
         return {}  # TDLib sends the message anyway, without a reply and without an error
     quote = _build_quote_fields(parent, wanted)

@@ -374,8 +374,9 @@ class DemoObserver:
             if n < _MAX_SHOWN_POSTS or source.passage.key in cited
         ]
         searched = {source.passage.key for source in found}
-        for key, (first, *_) in cited.items():
+        for key, cited_here in cited.items():
             if key not in searched:  # cited from dates and counts, which no retriever found
+                first = cited_here[0]
                 head = {"post": list(key), "date": first.date.timestamp(), "leg": "", "number": numbers[key]}
                 shown.append(head | {"pieces": [[first.quote, True]]})
         self._answers[chat_id, message_id] = self._world.n, shown

@@ -29,7 +29,7 @@ from rag_core.storage.questions import QuestionRow
 
 _REPLY_SECONDS = 15.0
 _REMINDER_SECONDS = 600.0  # until the public sentence is said to the same member again
-_MAX_REMEMBERED = 100_000  # chats and members
+_MAX_REMEMBERED = 100_000  # pairs of a chat and a member
 _SKIPPED_METHODS = frozenset({"setMessageReaction", "sendChatAction"})  # all would see them
 _COUNTERPARTS: dict[type[methods.TelegramMethod[Any]], type[methods.TelegramMethod[Any]]] = {
     methods.EditMessageText: methods.EditEphemeralMessageText,

@@ -253,10 +253,11 @@ def recheck_before_sending(
     max_age_s: float = 0.0,
     question_id: int | None = None,
 ) -> AbstractContextManager[None]:
-    """Run `recheck_shown_content`, of nested blocks too, before each attempt to send or edit a message in the block.
+    """Run `recheck_shown_content` before each attempt to send or edit a message in the block.
 
-    The attempt raises ContentWithdrawn or RecheckUnavailable where the check does, and where others would see what is
-    for its reader alone. With a `question_id` it raises QuestionErased where that question is in the archive no more.
+    Checks of the blocks around it run first. The attempt raises ContentWithdrawn or RecheckUnavailable where a check
+    does, and where others would see what is for its reader alone. With a `question_id` it raises QuestionErased where
+    that question is in the archive no more.
     """
     outer = _CURRENT_CHECK.get()
 

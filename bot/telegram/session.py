@@ -25,6 +25,7 @@ from aiogram.methods import Response, TelegramMethod
 from aiogram.methods.base import TelegramType
 from aiohttp import ClientConnectorError
 
+from bot.background import cancel_tasks
 from bot.i18n import LANGUAGES, get_translator
 from bot.settings import BotSettings
 from bot.telegram.recheck import ContentWithdrawn, QuestionErased, RecheckUnavailable, set_in_block
@@ -179,9 +180,7 @@ class ChatTasks:
 
     async def stop(self) -> None:
         """Cancel the tasks that run."""
-        for task in self._running.values():
-            task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await cancel_tasks(self._running.values())
 
 
 # These have their own back-off, or show for seconds only.
@@ -377,9 +376,10 @@ def compute_retry_delay(exc: Exception, pause: float) -> float | None:
 
 
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
-# In groups nobody else sees them; /ask is seen as well as its answer, unless the group's admins choose otherwise.
-_GROUP_COMMANDS = ("ask", "search", "verify", "why", "sources", "new", "help")
-_GROUP_ADMIN_COMMANDS = (*_GROUP_COMMANDS, "settings")
+_HIDDEN_COMMANDS = ("search", "verify", "why", "sources", "new", "help")  # in groups nobody else sees them
+_HIDDEN_ADMIN_COMMANDS = (*_HIDDEN_COMMANDS, "settings")
+# /ask is seen as well as its answer, unless the group's admins choose otherwise
+_GROUP_COMMANDS, _GROUP_ADMIN_COMMANDS = ("ask", *_HIDDEN_COMMANDS), ("ask", *_HIDDEN_ADMIN_COMMANDS)
 _ADMIN_COMMANDS = tuple(
     "channels import unanswered synonyms plan delete check media reindex models stats grant revoke token".split()
 )
@@ -390,9 +390,9 @@ async def publish_menu(bot: Bot, admins: Iterable[int]) -> None:
     await _set_menu(bot, types.BotCommandScopeAllPrivateChats(), _READER_COMMANDS)
     for admin in admins:
         await publish_admin_menu(bot, admin)
-    await _set_menu(bot, types.BotCommandScopeAllGroupChats(), _GROUP_COMMANDS, _GROUP_COMMANDS[1:])
+    await _set_menu(bot, types.BotCommandScopeAllGroupChats(), _GROUP_COMMANDS, _HIDDEN_COMMANDS)
     leaders = types.BotCommandScopeAllChatAdministrators()
-    await _set_menu(bot, leaders, _GROUP_ADMIN_COMMANDS, _GROUP_ADMIN_COMMANDS[1:])
+    await _set_menu(bot, leaders, _GROUP_ADMIN_COMMANDS, _HIDDEN_ADMIN_COMMANDS)
 
 
 async def publish_admin_menu(bot: Bot, user_id: int, *, admin: bool = True) -> None:

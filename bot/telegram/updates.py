@@ -35,7 +35,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from pydantic import ValidationError
 
-from bot.background import run_in_background, spawn
+from bot.background import cancel_tasks, run_in_background, spawn
 from bot.settings import WebhookSettings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 from rag_core.storage import Archive, raw_updates
@@ -366,9 +366,7 @@ class _WebhookHandler:
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks, timeout=seconds)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await cancel_tasks(late)
 
 
 @asynccontextmanager

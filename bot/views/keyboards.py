@@ -192,11 +192,6 @@ def build_details_keyboard(
     return types.InlineKeyboardMarkup(inline_keyboard=[[*row] for row in rows if row])
 
 
-def build_suggestion_row(text: str, token: str) -> ButtonRow:
-    """Build the row of a suggested question."""
-    return build_row([(text, Press(to="suggestion", token=token))])
-
-
 def update_buttons(
     shown: types.InlineKeyboardMarkup | None, done: Collection[str], votes: VoteCounts | None = None
 ) -> types.InlineKeyboardMarkup:
@@ -205,8 +200,8 @@ def update_buttons(
     texts = {action: f"{_VOTE_EMOJI[action]} {count or ''}".rstrip() for action, count in counts.items()}
     rows = []
     for row in shown.inline_keyboard if shown else ():
-        kept = [one for one in row if get_action(one) not in done]
-        rows.append([one.model_copy(update={"text": texts.get(get_action(one), one.text)}) for one in kept])
+        kept = [(one, action) for one in row if (action := get_action(one)) not in done]
+        rows.append([one.model_copy(update={"text": texts[to]}) if to in texts else one for one, to in kept])
     return types.InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
 
 

@@ -326,7 +326,7 @@ _SHOWN_RANKS = 10
 
 
 async def describe_plan(question: Question, rag: Engine) -> list[str]:
-    """Describe a question's search: its plan, and the best posts with their ranks in both legs. Raises RagError."""
+    """Describe a question's search, a line each: its plan, the best posts with their ranks. Raises RagError."""
     run, known = Run(rag.budgets, "plan"), await channels.load_channels(rag.archive)
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
     readable = question.viewer.select_readable(known)

@@ -309,7 +309,8 @@ class QuestionWorker:
             if next_one := await self.suggestions.suggest(viewer, asked.lang, {one.key for one in given.cited}):
                 self.suggestions.note_offered(asked.user_id, next_one.text)
                 found["basis"]["posts"].append({"key": next_one.post, "mark": next_one.mark})
-                rows.append(keyboards.build_suggestion_row(next_one.text, self.suggestions.make_token(next_one)))
+                token = self.suggestions.make_token(next_one)
+                rows.append(keyboards.build_row(keyboards.make_row(next_one.text, "suggestion", token)))
         return keyboards.build_answer_keyboard(asked, given, words, *rows)
 
     async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, JsonObject | None]:

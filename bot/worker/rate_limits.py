@@ -87,7 +87,10 @@ class RateLimiter:
     def count_command(
         self, reader: int, chat_id: int, *, press: bool = False, program: bool = False
     ) -> timedelta | None:
-        """Count a command or a press, as many as questions; returns the time until the next, None: counted."""
+        """Count a command, of which as many as questions are allowed, or a button press, of which more are.
+
+        Returns the time until the next one is allowed, None: counted.
+        """
         if reader in self._rights and not program:
             return None
         times = _PRESSES_PER_COMMAND if press else 1

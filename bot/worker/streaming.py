@@ -213,7 +213,10 @@ _FAILED_TEXT = "an answer could not be shown while it was made"
 async def show_progress(
     live: ProgressView, screen: Screen, bot: Bot, asked: questions.QuestionRow, checking: RecheckFactory
 ) -> AsyncIterator[None]:
-    """Show progress and "typing" until the block ends; `checking` is `recheck_before_sending` for its reader."""
+    """Show progress and "typing" until the block ends.
+
+    `checking` is `recheck_before_sending` for its reader: posts that are no longer open to them are not shown.
+    """
     async with run_in_background(_update_screen(live, screen, checking), _show_typing(bot, asked), failed=_FAILED_TEXT):
         yield
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import accumulate, islice
+from itertools import islice
 from typing import NamedTuple
 
 from rag_core.dates import find_dates, parse_coming_period, parse_period
@@ -100,8 +100,8 @@ def find_question_names(text: str) -> list[NameSpan]:
     for match in NAME_PATTERN.finditer(text):
         start, name = match.start(), match[0]
         first, _, more = name.partition(" ")
-        latin = re.search(r"[A-Z]", first) and _is_content_word(fold_case(first))
-        is_first_word = not latin and not text[:start].strip(' «"“')
+        opens = not text[:start].strip(' «"“')
+        is_first_word = opens and not (re.search(r"[A-Z]", first) and _is_content_word(fold_case(first)))
         # several words may begin with a Russian first name
         is_first_name = bool(more) and any(reading.name for reading in read_word(fold_case(first))[:1])
         if (is_first_word and not is_first_name) or fold_case(first) in STOP_WORDS:
@@ -424,7 +424,10 @@ _SHOWN_TURNS = 3  # earlier questions in the prompt
 async def rewrite_followup(
     question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run
 ) -> tuple[Question, bool]:
-    """Rewrite a follow-up, by a model where one is idle, else by rules (turns oldest first); whether it is `spoken`."""
+    """Rewrite a follow-up, by a model where one is idle, else by rules; turns oldest first.
+
+    Returns also whether readers may be shown it as a sentence, see `Rewriting.spoken`.
+    """
     if not is_followup(question.text, question.asked_at):
         return question, True
     by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
@@ -493,9 +496,13 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
         return ()
     since = question.asked_at - timedelta(minutes=rag.settings.memory.minutes)
     turns = await readers.list_recent_turns(rag.archive, identify_conversation(question), since)
-    lengths = (sum(map(len, (turn.question, *turn.entities))) for turn in turns)
-    spent = accumulate(length // _CHARACTERS_PER_TOKEN + 1 for length in lengths)
-    return tuple(turns[: sum(tokens <= _MAX_TOKENS for tokens in spent)])[::-1]
+    left, kept = _MAX_TOKENS, list[ConversationTurn]()
+    for turn in turns:  # the newest first
+        left -= sum(map(len, (turn.question, *turn.entities))) // _CHARACTERS_PER_TOKEN + 1
+        if left < 0:
+            break
+        kept.append(turn)
+    return tuple(reversed(kept))
 
 
 async def resolve_followup(question: Question, rag: Engine, run: Run) -> tuple[Question, bool]:

@@ -1,7 +1,7 @@
 """Small talk and remarks about an answer: texts that ask nothing of the posts, by closed vocabularies of phrases.
 
 A text is of a kind if it has a phrase of it and, besides, only words of a closed vocabulary; a text with any other word
-is a question.
+is a question. The wish for a person instead of the bot is learned (rag_core/planning/intents.py).
 """
 
 from __future__ import annotations
@@ -102,9 +102,10 @@ def _detect_kind(words: tuple[str, ...]) -> TalkKind | None:
             position = found[kind] + 1
             continue
         word = text[position:].partition(" ")[0]
-        if word not in _FILLERS | _ABUSE_FILLERS:
-            return None
-        only_abuse = only_abuse or word not in _FILLERS
+        if word not in _FILLERS:
+            if word not in _ABUSE_FILLERS:
+                return None
+            only_abuse = True
         position += len(word) + 1
     first = next((kind for kind in TalkKind if kind in kinds), None)
     # "is it good", "а точно": a question about what was spoken of before
@@ -188,7 +189,7 @@ class AnswerRemark(StrEnum):
 
 
 _MAX_REMARK_WORDS, _MAX_REMARK_CHARACTERS = 14, 160  # longer texts say something of their own
-_MIN_PERSON = 0.7  # probability
+_MIN_PERSON = 0.7  # probability: from here on none of 9,582 questions of `tests/data/reading` is taken for the wish
 _PHRASE_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^ |()]*")  # of a regular expression; its words belong to the vocabulary
 
 
@@ -214,12 +215,17 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…)])\s+|\n+")
 
 
 def detect_answer_remark(text: str) -> AnswerRemark | None:
-    """Detect a remark about the answer before; None for every other text.
-
-    Of several sentences one is a remark, and none of the others asks anything: "Are you sure? I was told Friday."
-    """
+    """Detect a remark about the answer before, or the wish for a person instead of the bot; None for any other text."""
     if len(text) > _MAX_REMARK_CHARACTERS or _THANKS_FOR_IT.search(fold_case(text)):
         return None
+    if kind := _detect_remark_by_phrases(text):
+        return kind
+    wants_person = estimate_requests(text)[Request.PERSON] >= _MIN_PERSON and not detect_talk(text)
+    return AnswerRemark.COMPLAINT if wants_person else None
+
+
+def _detect_remark_by_phrases(text: str) -> AnswerRemark | None:
+    """Of several sentences one is a remark, and none of the others asks anything: "Are you sure? I was told Friday."""
     if kind := _detect_remark_kind(text, asks="?" in text):
         return kind
     sentences = _SENTENCE_END.split(text.strip())
@@ -227,11 +233,8 @@ def detect_answer_remark(text: str) -> AnswerRemark | None:
     kinds = [_detect_remark_kind(sentence, asks=False) for sentence in sentences]
     others = [sentence for sentence, kind in zip(sentences, kinds, strict=True) if kind is None]
     if any("?" in sentence or QUESTION_WORD_PATTERN.match(fold_case(strip_lead_in(sentence))) for sentence in others):
-        kinds = []
-    if kind := next(filter(None, kinds), None):
-        return kind
-    wants_person = estimate_requests(text)[Request.PERSON] >= _MIN_PERSON and not detect_talk(text)
-    return AnswerRemark.COMPLAINT if wants_person else None
+        return None
+    return next(filter(None, kinds), None)
 
 
 def _detect_remark_kind(text: str, *, asks: bool) -> AnswerRemark | None:

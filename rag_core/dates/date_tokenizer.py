@@ -382,7 +382,7 @@ class TokenReader:
         if found := self.year(at):
             return found[:2]
         two = self.kind(i) == "number" and len(self.word(i)) == 2
-        two = two and self.kind(i - 1) == "month" and self.kind(i - 2) in {"number", "ordinal", "-", "/"}
-        if two and self.kind(i + 1) not in {":", ".", "unit", "month"} and not self.glued(i):
+        dated = two and self.kind(i - 1) == "month" and self.kind(i - 2) in {"number", "ordinal", "-", "/"}
+        if dated and self.kind(i + 1) not in {":", ".", "unit", "month"} and not self.glued(i):
             return self.value(i), i + 1  # "3 Aug 96"
         return None, i

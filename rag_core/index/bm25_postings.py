@@ -223,7 +223,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
     ) -> None:
         """Replace documents by others atomically; `headers`: those of their terms that only a header has."""
         first, size = self.corpus_size, self.corpus_size + len(corpus)
-        self.until[gone] = size
+        self.until[gone] = size if corpus else 0  # without successors they are hidden from running searches too
         number = self.vocabulary
         flat = array("i", [number.setdefault(w, len(number)) for w in chain.from_iterable(corpus)])
         lengths = np.fromiter(map(len, corpus), np.uint32, len(corpus))
@@ -284,7 +284,10 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return self._postings(word, snapshot)[2] if known is None else known
 
     def _postings(self, word: str, snapshot: IndexSnapshot) -> tuple[DocIdArray, NDArray[np.uint16], int]:
-        """Postings of a term: documents, ascending, term frequencies, and the document frequency in the snapshot."""
+        """Postings of a term: documents, ascending, term frequencies, and the document frequency in the snapshot.
+
+        Documents outside the snapshot are removed only if that saves work: the caller has to filter them.
+        """
         docs, tfs = self._find(word, snapshot.size)
         known, total = snapshot.frequencies.get(word), len(docs)
         if snapshot.seen is None or known == total:
@@ -305,7 +308,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self, queries: Sequence[Sequence[str]], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
         variants: TermVariants = NO_VARIANTS,
     ) -> list[tuple[DocIdArray, ScoreArray]]:  # fmt: skip
-        """Find the n best documents with a term of each query, and their scores; `allowed` restricts hits alone."""
+        """Find the n best documents with a term of each query, and scores; `allowed` restricts hits, not statistics."""
         # terms that several queries share are read once
         words = dict.fromkeys(one for word in chain.from_iterable(queries) for one in (word, *variants.get(word, ())))
         read = {word: postings for word in words if (postings := self._postings(word, snapshot))[2]}

@@ -152,7 +152,7 @@ class StoreFilter(TypedDict):
     """Filter in plain values, as the stores use it in their queries; dates in whole Unix seconds."""
 
     channels: list[int]
-    posts: list[tuple[int, list[int]]] | None  # if by single posts: one of `channels`, and its message ids
+    posts: list[tuple[int, list[int]]] | None  # pairs of one of `channels` and message ids; None: all posts
     since: int | None
     until: int | None
     lang: str | None

@@ -100,7 +100,7 @@ class StoreFolder:
             hold_lock_file(self.lock)
         except LockHeld as exc:
             self.lock.close()
-            raise VectorsUnavailable(_FOLDER_IN_USE.format(holder=exc, folder=folder)) from None
+            raise VectorsUnavailable(_FOLDER_IN_USE, holder=exc, folder=folder) from None
 
     @contextmanager
     def engine_lock(self) -> Iterator[int]:

@@ -123,7 +123,7 @@ class QdrantConnection:
                 raise VectorsUnavailable(_KEY_REFUSED, code="qdrant-key-refused", where=where) from exc
             said, status = f"{exc.status_code} {exc.reason_phrase}", exc.status_code or 500
             if status == 404:
-                raise CollectionLost(_COLLECTION_LOST.format(where=where, said=said)) from exc
+                raise CollectionLost(_COLLECTION_LOST, where=where, said=said) from exc
             kind = QdrantGone if status >= 500 or status in _BUSY_STATUSES else VectorsUnavailable
             raise kind(_SERVER_FAILED, code="qdrant-failed", where=where, said=said) from exc
         except ResponseHandlingException as exc:
@@ -246,8 +246,8 @@ def _find_or_create(
     """
     made: dict[str, Any] = {}
     ours = {"model": model, "archive": archive}
-    halves, on_disk = models.Datatype.FLOAT16, settings.on_disk or None
-    dense = models.VectorParams(size=dimension, distance=models.Distance.COSINE, datatype=halves, on_disk=on_disk)
+    kind, on_disk = models.Datatype.FLOAT16, settings.on_disk or None
+    dense = models.VectorParams(size=dimension, distance=models.Distance.COSINE, datatype=kind, on_disk=on_disk)
 
     def create(name: str, client: QdrantClient) -> None:
         try:
@@ -295,8 +295,9 @@ class QdrantVectorStore:
     def open(cls, settings: QdrantSettings, model: str, dimension: int, archive: str) -> QdrantVectorStore:
         """Open the collection for a model, its dimension and an archive, or create it if there is none.
 
-        Where that of the settings holds vectors of another model or archive, which a check would remove, it is one
-        beside it, named after both. Settings are applied to an existing one. Raises VectorsUnavailable, QdrantGone.
+        A collection of the settings with vectors of another model or archive is left alone, as a check or a change of
+        model would remove them: ours is beside it, named after both. The settings are applied to an existing
+        collection. Raises VectorsUnavailable, QdrantGone.
         """
         calls = QdrantConnection(settings)
         try:
@@ -304,12 +305,12 @@ class QdrantVectorStore:
             try:
                 about = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))
             except (TypeError, KeyError, ValueError):
-                raise VectorsUnavailable(_FOREIGN_COLLECTION.format(name=name, where=calls.where)) from None
+                raise VectorsUnavailable(_FOREIGN_COLLECTION, name=name, where=calls.where) from None
             if info:
                 _apply_settings(calls, name, info, settings)
             if (about.model, about.dimension) != (model, dimension):
                 raise VectorsUnavailable(
-                    _OTHER_MODEL.format(name=name, where=calls.where, made=about, model=model, size=dimension)
+                    _OTHER_MODEL, name=name, where=calls.where, made=about, model=model, size=dimension
                 )
             if name != settings.collection:
                 log.info("vectors are in %s: %s is of another model or archive", name, settings.collection)

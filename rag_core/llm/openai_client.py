@@ -229,7 +229,7 @@ class LlmServer:
             self._breaker.failures = 0
             return
         self._breaker.record_failure()
-        raise failed
+        raise failed from None  # what the server sent is never logged
 
     async def _send_with_retries(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
         tries = stamina.retry_context(
@@ -407,7 +407,10 @@ class RemoteModel:
     def __init__(
         self, settings: LlmSettings, patience: float = _SERVER_SILENCE_TIMEOUT_S, rest: float = _BREAKER_RESET_S
     ) -> None:
-        """`patience`: seconds of the read timeout, `rest`: of the breaker's pause. Raises ModelUnavailable."""
+        """`patience`: seconds of the read timeout, `rest`: of the breaker's pause.
+
+        Raises ModelUnavailable for an invalid address.
+        """
         self._turns, self.breaker = FairScheduler(settings.parallel), CircuitBreaker(rest)
         self._server = LlmServer(settings.url, settings.key.get_secret_value(), patience, self.breaker)
         self.place = self._server.place  # host and port
@@ -501,7 +504,7 @@ class RemoteModel:
         return ServerInfo(dialect, model, min(settings.context, size) if size else settings.context)
 
     async def measure_speed(self) -> TokenRates:
-        """Measure the rates seen from here, in a turn; 0 of prompts that are not counted. Raises GenerationFailed."""
+        """Measure the rates as seen from here, with some hundred tokens; takes a turn. Raises GenerationFailed."""
         async with self.turn(0) as session:
             tokens = (await session.count([_SPEED_SAMPLE]))[0]
             end = await collect_generation(session.stream(Prompt("", _SPEED_SAMPLE), DecodingParams(32)))

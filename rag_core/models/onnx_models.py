@@ -512,12 +512,12 @@ class Reranker:
 
     async def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Score each text, in their order; greater is better, and only scores of one question are comparable."""
-        scores: dict[int, float] = {}
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        order, scored = sorted(range(len(texts)), key=lambda i: len(texts[i])), list[float]()
         for first in range(0, len(order), _BATCH_PAIRS):
-            batch = order[first : first + _BATCH_PAIRS]
-            scores |= zip(batch, await self._thread.run(self._score, question, [texts[i] for i in batch]), strict=True)
-        return [scores[i] for i in range(len(texts))]
+            batch = [texts[i] for i in order[first : first + _BATCH_PAIRS]]
+            scored += await self._thread.run(self._score, question, batch)
+        score_by_place = dict(zip(order, scored, strict=True))
+        return [score_by_place[i] for i in range(len(texts))]
 
     async def time(self) -> None:
         """Measure `pair_s`; the first call of a model does not count."""

@@ -266,6 +266,11 @@ _MIN_PROBABILITY = 0.4
 _ANY_WORD = re.compile(r"\w+")
 
 
+def hash_term(term: str) -> int:
+    """Hash a term of the index, or an n-gram; the same in every process."""
+    return zlib.crc32(term.encode("utf-8", "replace"))
+
+
 def hash_terms(text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Hash the n-grams of the words of a message, and pairs of words: their places, and weights of length 1."""
     words = _ANY_WORD.findall(re.sub(r"\d+", "0", fold_case(text)))[:_MAX_WORDS]
@@ -273,7 +278,7 @@ def hash_terms(text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     for word in (f" {word[:100]} " for word in words):
         terms += [word[at : at + n] for n in range(_SHORTEST, _LONGEST + 1) for at in range(len(word) - n + 1)]
         terms += [word] if len(word) > _LONGEST else []
-    counts = Counter(zlib.crc32(term.encode("utf-8", "replace")) % HASHED_TERMS for term in terms)
+    counts = Counter(hash_term(term) % HASHED_TERMS for term in terms)
     weights = np.sqrt(np.array(list(counts.values()), float))
     return np.array(list(counts), int), weights / max(float(np.linalg.norm(weights)), 1e-9)
 
@@ -308,11 +313,6 @@ def classify_request(text: str) -> Request:
     likely = estimate_requests(text)
     best = max(likely, key=lambda one: likely[one])
     return best if likely[best] >= _MIN_PROBABILITY else Request.OTHER
-
-
-def hash_term(term: str) -> int:
-    """Hash a term of the index."""
-    return zlib.crc32(term.encode("utf-8", "replace"))
 
 
 def may_be_name(word: str) -> bool:

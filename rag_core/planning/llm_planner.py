@@ -226,8 +226,8 @@ def merge_plans(
     rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
     spoken = QuestionWords(question.text)
     # names and numbers that are not in the question are invented by the model
-    telling = {phrase: filter(_NAME_OR_NUMBER.search, WORD.findall(phrase)) for phrase in proposal.should}
-    phrases = [phrase for phrase, words in telling.items() if spoken.terms.issuperset(tokenize(" ".join(words)))]
+    told = ((phrase, filter(_NAME_OR_NUMBER.search, WORD.findall(phrase))) for phrase in dict.fromkeys(proposal.should))
+    phrases = [phrase for phrase, words in told if spoken.terms.issuperset(tokenize(" ".join(words)))]
     # a required phrase must consist of words of the question
     must = [phrase for phrase in proposal.must if spoken.says(phrase)]
     # a channel counts by its username or the beginning of its title, if the question says it whole; an author if named

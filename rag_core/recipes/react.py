@@ -448,7 +448,10 @@ _TakenStep = tuple[dict[str, Any], str]  # a tool call and what it gave
 
 
 async def run_react(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
-    """Run the recipe `react`. Raises RecipeFailed without a model, or where nothing is found."""
+    """Run the recipe `react`. Raises RecipeFailed without a model, or where nothing is found.
+
+    Where the last tool counted, its exact answer is returned as it is.
+    """
     model = require_model("react", rag.writer or rag.planner)
     if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)

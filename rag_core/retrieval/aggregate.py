@@ -31,8 +31,7 @@ from rag_core.text.sentences import (
     TextSpan,
     build_text_key,
     find_opening,
-    split_long_span,
-    split_sentences,
+    split_into_pieces,
 )
 from rag_core.text.tokens import put_in_nominative, tokenize
 from rag_core.types import (
@@ -92,7 +91,7 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
 def _rank_text(text: str, phrase: str, terms: Collection[str]) -> tuple[int, TextSpan] | None:
     """Rank a text by where it has a phrase, with the sentence to quote; None where it does not."""
     words, whole = f" {phrase} ", f" {build_text_key(text)} "
-    spans = [window for one in split_sentences(text) for window in split_long_span(text, one, MAX_FRAMED_QUOTE_LENGTH)]
+    spans = split_into_pieces(text, MAX_FRAMED_QUOTE_LENGTH)
     if not spans:
         return None
     if whole.startswith(words):
@@ -278,10 +277,8 @@ async def _count_mentions(
     if len(count) > MAX_SENTENCE_LENGTH:
         return None
     total = Sentence(count, tuple(s.citations[0] for s in shown))
-    days = (question.localize(citation.date) for citation in total.citations)
-    lines = [extract.format_dated_line(day, s.text, question.lang) for day, s in zip(days, shown, strict=True)]
-    quoted = (replace(s, text=line) for line, s in zip(lines, shown, strict=True))
-    return Draft((total, *quoted) if dated else (total,), 1.0)
+    days = ((question.localize(s.citations[0].date), s) for s in shown)
+    return Draft((total, *extract.fit_dated_lines(days, question.lang)) if dated else (total,), 1.0)
 
 
 async def _quote_mentions(

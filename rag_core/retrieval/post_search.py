@@ -31,7 +31,7 @@ from rag_core.storage import channels, near_duplicates, visible_posts
 from rag_core.storage.subscriptions import Watch
 from rag_core.text.numbers import CURRENCIES, Number, parse_numbers
 from rag_core.text.query_terms import expand_words, is_asking_word
-from rag_core.text.sentences import TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import TextSpan, split_into_pieces
 from rag_core.text.tokens import detect_language, fold_case, normalize_characters, tokenize
 from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, SearchFilter, Shortfall, Viewer
 
@@ -316,7 +316,6 @@ async def _merge_copies(
 
 _MIN_VARIANT_WEIGHT = 0.8  # a translation's; synonyms of one language ("fire", "blaze", "burn") would tell too much
 _ALL_REQUIRED_TERMS, _REQUIRED_SHARE = 3, 0.75
-_MAX_QUOTE_LENGTH = 300
 _QUIET_HOURS = re.compile(r"(?:quiet|тихо)\s+(?:(\d{1,2})\s*[-–—]\s*(\d{1,2})|off|выкл)", re.I)
 _LIMIT_WORDS = re.compile(
     r"(?:^|\W)(?:under|below|less than|cheaper than|at most|no more than|up to|"
@@ -412,7 +411,8 @@ class WatchIndex:
         """Match a post: the watches that it is for."""
         found = frozenset(tokenize(post.text))
         candidates = {watch.id: (watch, query) for term in found for watch, query in self._by_term.get(term, ())}
-        lang, chat = detect_language(post.text) if candidates else "", post.key.chat_id
+        lang = detect_language(post.text) if candidates else ""
+        chat = post.key.chat_id
         open_to = ((w, query) for w, query in candidates.values() if w.channels is None or chat in w.channels)
         matched = [(watch, query) for watch, query in open_to if query.count_met(found, lang) >= query.required]
         limited = any(query.limit is not None for _, query in matched)
@@ -423,6 +423,5 @@ class WatchIndex:
 def find_quote(watch: Watch, text: str) -> TextSpan | None:
     """Find the sentence of a post that meets most terms of a watch; None where none meets any."""
     query, lang = parse_watch(watch.query), detect_language(text)
-    spans = [span for whole in split_sentences(text) for span in split_long_span(text, whole, _MAX_QUOTE_LENGTH)]
-    met = {span: query.count_met(frozenset(tokenize(text[slice(*span)])), lang) for span in spans}
+    met = {span: query.count_met(frozenset(tokenize(text[slice(*span)])), lang) for span in split_into_pieces(text)}
     return max(filter(met.get, met), key=met.__getitem__, default=None)

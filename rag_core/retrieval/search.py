@@ -402,8 +402,9 @@ async def _run_search(
         first = fused[: rag.keep]
         diversifying = diversify_hits(fused if plan.diverse else first, own, passages, rag)
         likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, (dict[PassageRef, float](), first))
-    hits = ((place, score, own.found_by.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
-    return tuple(CachedHit(*hit) for hit in hits), passages
+    legs = own.found_by
+    hits = (CachedHit(place, score, legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
+    return tuple(hits), passages
 
 
 async def _run_expansions(

@@ -320,8 +320,9 @@ async def take_out_missing(
     before, moment = to_unix_time(now - LOOK_INTERVAL), to_unix_time(now)
     few = len(rows) <= int(total * share) - gone
     missing = {PostKey(row[0], row[1]): row[2] for row in rows}
-    rest = {key: since for key, since in missing.items() if not (few or (since is not None and since <= before))}
-    deleted = await mark_posts_deleted(archive, (key for key in missing if key not in rest), how=DELETED_HOW)
+    sure = dict.fromkeys(key for key, since in missing.items() if few or (since is not None and since <= before))
+    deleted = await mark_posts_deleted(archive, sure, how=DELETED_HOW)
+    rest = {key: since for key, since in missing.items() if key not in sure}
     await archive.execute_many(
         "INSERT INTO post_looks (chat_id, message_id, looked_at, missing_since) VALUES (?1, ?2, ?3, ?3) "
         "ON CONFLICT DO UPDATE SET looked_at = ?3, missing_since = coalesce(missing_since, ?3)",

@@ -104,7 +104,8 @@ class Archive:
 
     async def close(self) -> None:
         """Close both connections, after the running transaction."""
-        async with self._turn:  # one after the other: the last writes the log, and of two at once neither is the last
+        # one after the other: the last to close writes the log into the file, and of two at once neither is the last
+        async with self._turn:
             await self._reader.close()
             await self._writer.close()
 
@@ -133,6 +134,11 @@ class Archive:
     async def execute(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one statement in a transaction of its own; returns the number of changed rows."""
         return await self.write(lambda connection: connection.execute(sql, values).rowcount)
+
+    async def change(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> sqlite3.Row | None:
+        """Run one statement with RETURNING in a transaction of its own; returns the first changed row, or None."""
+        rows = await self.write(lambda connection: connection.execute(sql, values).fetchall())
+        return rows[0] if rows else None
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """Run one statement for each row, in one transaction; returns the number of changed rows."""

@@ -162,7 +162,7 @@ class ProgressMessage:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """Rebuild of all indexes, or of one channel; `done` and `total` count posts. The last three are not saved."""
+    """Rebuild of all indexes, or of one channel; `done` and `total` count posts."""
 
     id: int
     chat_id: int | None
@@ -170,6 +170,7 @@ class Rebuild:
     done: int = 0
     total: int = 0
     tell: ProgressMessage | None = None
+    # not saved:
     left_s: float | None = None  # the estimated seconds left
     renewed: int = 0  # how many posts are to be embedded again
     reason: str = ""  # why it failed
@@ -183,8 +184,8 @@ async def begin_rebuild(archive: Archive, chat_id: int | None, tell: ProgressMes
     )
     message = (tell.chat_id, tell.message_id, tell.lang) if tell else (None, None, None)
     values = (chat_id, get_unix_time(), *message)
-    begun = await archive.write(lambda connection: connection.execute(sql, values).fetchall())
-    return Rebuild(begun[0]["id"], chat_id, tell=tell) if begun else None
+    begun = await archive.change(sql, values)
+    return Rebuild(begun["id"], chat_id, tell=tell) if begun else None
 
 
 async def find_running_rebuild(archive: Archive) -> Rebuild | None:

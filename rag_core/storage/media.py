@@ -59,18 +59,20 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
         sql = "SELECT file, state, locator FROM media WHERE chat_id = ? AND message_id = ?"
         for held, state, locator in await connection.execute_fetchall(sql, post.key):
             if state == "read":
+                # the same file; one of another source is it too, as far as can be known
                 if held == file.id or held.partition(":")[0] != file.id.partition(":")[0]:
-                    break  # of another source: the same file by another way, as far as can be known
+                    break
                 await _keep_version(connection, post.key)
                 await _remove_text(connection, post)
             elif (held, state, locator) == (file.id, "waiting", file.locator):
-                break  # of one that waits in a folder that was moved, the new place counts
+                break  # waits already; in a folder that was moved it has another locator, and the new one counts
         else:
-            described = file.kind, file.id, file.locator, post.media.file_name or "", file.size, file.seconds
+            name = post.media.file_name or ""
+            row = (*post.key, file.kind, file.id, file.locator, name, file.size, file.seconds)
             await connection.execute(
                 "INSERT OR REPLACE INTO media (chat_id, message_id, kind, file, locator, file_name, size, seconds, "
                 "date, live) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*post.key, *described, to_unix_time(post.date), source == "live"),
+                (*row, to_unix_time(post.date), source == "live"),
             )
 
 

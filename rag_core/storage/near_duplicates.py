@@ -152,8 +152,8 @@ async def fetch_copies(
         key = PostKey(chat_id, message_id)
         held.append(PostCopy(key, from_unix_time(date), origin, exact, written, bool(today), bool(linked)))
     texts = sorted({one.exact for one in held if one.linked})
-    linked = f"SELECT one, other FROM near_texts WHERE one IN ({', '.join('?' * len(texts))})"
-    pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []
+    sql = f"SELECT one, other FROM near_texts WHERE one IN ({', '.join('?' * len(texts))})"
+    pairs = [(row[0], row[1]) for row in await archive.rows(sql, tuple(texts))] if texts else []
     copies: dict[PostKey, PostCopies] = {}
     for number, family in enumerate(_group_families(held, pairs)):
         first: dict[tuple[int, bool], PostCopy] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -336,7 +336,12 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
     """The arriving post, completed from the stored one: an export has fewer fields than a live message."""
     known, origin = stored.origin, post.origin
     if known and origin and known.name == origin.name:  # each format has other fields of the same forward
-        origin = Origin(*(arrived or kept for arrived, kept in zip(astuple(origin), astuple(known), strict=True)))
+        origin = replace(
+            origin,
+            chat_id=origin.chat_id or known.chat_id,
+            message_id=origin.message_id or known.message_id,
+            date=origin.date or known.date,
+        )
     elif known and origin:
         ours, theirs = ([o.chat_id, o.message_id, o.date].count(None) for o in (known, origin))
         origin = known if ours < theirs else origin

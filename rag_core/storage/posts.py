@@ -259,7 +259,8 @@ async def list_album_keys(archive: Archive, key: PostKey) -> tuple[PostKey, ...]
         f"SELECT m.chat_id, m.message_id {JOIN_BY_KEY.format(table='posts')} "
         "JOIN posts AS m ON m.chat_id = t.chat_id AND m.album = t.album"
     )
-    return tuple(sorted({key, *(PostKey(*row) for row in await archive.rows(sql, (encode_keys([key]),)))}))
+    rows = await archive.rows(sql, (encode_keys([key]),))
+    return tuple(sorted({key, *(PostKey(*row) for row in rows)}))
 
 
 _MAX_NEIGHBOURS = 50  # of all given posts: one may have thousands of replies
@@ -358,9 +359,10 @@ class PostVersion:
 
 async def list_post_versions(archive: Archive, key: PostKey) -> list[PostVersion]:
     """List the earlier texts of a post, the newest first."""
-    versions = "SELECT stamp, text FROM post_versions WHERE chat_id = ? AND message_id = ?"
-    rows = await archive.rows(f"{versions} ORDER BY stamp DESC, update_id DESC", key)
-    return [PostVersion(from_unix_time(stamp), text) for stamp, text in rows]
+    sql = (
+        "SELECT stamp, text FROM post_versions WHERE chat_id = ? AND message_id = ? ORDER BY stamp DESC, update_id DESC"
+    )
+    return [PostVersion(from_unix_time(stamp), text) for stamp, text in await archive.rows(sql, key)]
 
 
 async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:
@@ -387,6 +389,9 @@ async def count_post_rows(archive: Archive) -> int:
 
 async def count_changes_by_source(archive: Archive, after: int, until: int) -> list[tuple[str, bool, int]]:
     """Count posts whose last change is after `after` and up to `until`, by source and whether they are deleted."""
-    changes = "SELECT source, deleted_at IS NOT NULL AS gone, count(*) FROM posts WHERE seq > ? AND seq <= ?"
-    rows = await archive.rows(f"{changes} GROUP BY source, gone", (after, until))
+    sql = (
+        "SELECT source, deleted_at IS NOT NULL AS gone, count(*) FROM posts WHERE seq > ? AND seq <= ? "
+        "GROUP BY source, gone"
+    )
+    rows = await archive.rows(sql, (after, until))
     return [(source, bool(gone), number) for source, gone, number in rows]

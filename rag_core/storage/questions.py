@@ -137,7 +137,7 @@ class QuestionRow:
     lang: str
     asked_at: datetime
     private: bool
-    attempts: int = 0  # at an answer that were started
+    attempts: int = 0  # how many answers to it were begun
     kind: str = "ask"  # for an answer; "verify" for a verdict on the text
     handle: str = ""  # its name in buttons
     # "deep" if the reader wants more than the first answer, "fuller" for an answer to the asker alone beside that to
@@ -174,8 +174,8 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
         f"lower(hex(randomblob(10))), {_NEXT_TURN_SQL}) RETURNING id"
     )
     values = encode_row(asked) | {"queued_at": now, "state": state, "finished_at": finished_at}
-    queued = await archive.write(lambda connection: connection.execute(sql, values).fetchall())
-    return int(queued[0]["id"]) if queued else None
+    queued = await archive.change(sql, values)
+    return queued["id"] if queued else None
 
 
 async def take_next_question(archive: Archive) -> QuestionRow | None:
@@ -185,14 +185,13 @@ async def take_next_question(archive: Archive) -> QuestionRow | None:
     running = (
         f"other.state = 'running' AND other.user_id = asked.user_id AND (other.chat_id = asked.chat_id OR NOT {kept})"
     )
-
     sql = (
         "UPDATE questions SET state = 'running', attempts = attempts + 1 WHERE id = (SELECT id FROM questions AS asked "
         f"WHERE state = 'queued' AND NOT EXISTS (SELECT 1 FROM questions AS other WHERE {running}) "
         "ORDER BY turn, id LIMIT 1) RETURNING *"
     )
-    taken = await archive.write(lambda connection: connection.execute(sql).fetchall())
-    return decode_question(taken[0]) if taken else None
+    taken = await archive.change(sql)
+    return decode_question(taken) if taken else None
 
 
 def decode_question(row: sqlite3.Row) -> QuestionRow:
@@ -308,11 +307,11 @@ async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRo
 
 async def list_refused_questions(archive: Archive, most: int) -> list[AnsweredQuestion]:
     """List the newest `most` questions that were refused, as long as their texts are kept."""
-    refused = (
+    which = (
         "kind = 'ask' AND text <> '' AND json_type(answer, '$.sentences') = 'array' "
         "AND mode IS NOT 'fuller' AND json_array_length(answer, '$.sentences') = 0"
     )
-    return await _list_answered(archive, f"{refused} ORDER BY id DESC LIMIT ?", (most,))
+    return await _list_answered(archive, f"{which} ORDER BY id DESC LIMIT ?", (most,))
 
 
 async def cancel_waiting_questions(

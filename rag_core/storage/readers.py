@@ -181,7 +181,7 @@ async def change_group_rules(archive: Archive, group_id: int, **changed: bool | 
 
 
 async def move_group(archive: Archive, old: int, new: int) -> None:
-    """Move what is kept of a group, and questions that wait, to its new id; what was chosen there already stays."""
+    """Move bindings, rules, choices, watches, digests, waiting questions to a group's new id; what is there stays."""
     async with archive.writing() as connection:
         await connection.execute("UPDATE watches SET chat_id = ?, blocked_at = NULL WHERE chat_id = ?", (new, old))
         for table, column in (("digests", "chat_id"), ("bindings", "group_id"), ("group_rules", "group_id")):
@@ -387,7 +387,8 @@ _USER_RECORDS_SQL = {
 async def list_user_records(archive: Archive, user_id: int) -> dict[str, list[dict[str, object]]]:
     """List what is stored of a user beside questions, for the user, oldest first: rows of `_USER_RECORDS_SQL` by kind.
 
-    Of the `names` in turns only the number: the user may no longer be allowed to read the posts they come from.
+    `asked` is their own question or None. Of the `names` in turns only the number: the user may no longer be allowed to
+    read the posts they come from.
     """
     return {kind: [dict(row) for row in await archive.rows(sql, (user_id,))] for kind, sql in _USER_RECORDS_SQL.items()}
 

@@ -155,6 +155,6 @@ def _cut_between_words(text: str, start: int, end: int, longest: int) -> Iterato
         yield start
 
 
-def split_into_pieces(text: str) -> list[TextSpan]:
-    """Split a text into sentences, and those that are too long for one into parts of MAX_SENTENCE_LENGTH characters."""
-    return [piece for one in split_sentences(text) for piece in split_long_span(text, one, MAX_SENTENCE_LENGTH)]
+def split_into_pieces(text: str, longest: int = MAX_SENTENCE_LENGTH) -> list[TextSpan]:
+    """Split a text into sentences, and those that are longer than `longest` characters into parts."""
+    return [piece for one in split_sentences(text) for piece in split_long_span(text, one, longest)]

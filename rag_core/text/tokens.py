@@ -79,8 +79,9 @@ def _fold_character(char: str) -> str:
     if decomposition.startswith(_STYLES) and (len(plain) == 1 or plain.isalnum()):
         return plain
     if decomposition.startswith("<compat>"):  # "№" and "…" are signs of their own
-        bracketed = plain[0] == "(" and len(plain) == 3  # "⒜"
-        return plain if letters else plain[1:-1] if bracketed else char
+        if letters:
+            return plain
+        return plain[1:-1] if plain[0] == "(" and len(plain) == 3 else char  # "⒜"
     if decomposition.startswith("<super>") and category == "Lm":
         return plain
     if named := _STYLED_LETTER_NAME.fullmatch(unicodedata.name(char, "")):
@@ -346,8 +347,10 @@ _MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
 
 def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
     """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
-    best = 0.0
+    best, start = 0.0, term[:_MIN_COMMON_PREFIX]
     for other in others:
+        if other[:_MIN_COMMON_PREFIX] != start:
+            continue  # most stems: nothing is measured
         least, most = sorted((len(term), len(other)))
         enough = max(_MIN_COMMON_PREFIX, ceil(0.6 * most))
         if enough <= least and other[:enough] == term[:enough]:

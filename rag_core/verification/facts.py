@@ -122,7 +122,7 @@ def are_opposites(one: str, other: str) -> bool:
 
 
 _FLEETING_VOWEL = re.compile(r"(?<=[а-я]{2})[ое](?=[кцн]$)")  # "лодок" is a form of "лодка"
-_MOST_COMPARED = 6  # distinct words per key; a sentence of ordinary prose has fewer
+_MOST_COMPARED = 10  # distinct words per key; of sentences of ordinary prose one in 200 has more
 _NAME, _ALIKE = 0.95, 0.9
 _KIN = 0.7  # stem similarity below which words count as different
 _PREFIX, _STEM = 3, 4  # leading letters shared by forms of one word, and by related stems
@@ -253,7 +253,7 @@ _MOST_WALKED = 40  # words of any kind searched for them
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Scope of a negation or modal at an offset: the `first` word it applies to, if any, and all it may apply to."""
+    """Scope of a negation or modal at offset `at`: its `first` word, None for none, and `wide`, all it may apply to."""
 
     kind: str
     at: int
@@ -267,9 +267,10 @@ def find_denials(low: str, words: Sequence[Word]) -> list[Scope]:
     for n, word in enumerate(words):
         rest = low[word.start : word.start + 30]
         said = word.low in _DENIAL_WORDS or word.low in _NEGATIVE_PRONOUNS or bool(re.search(r"n['’]t$", word.low))
-        denies = bool(_DENIAL_PHRASES.match(rest)) or (said and not _NOT_A_DENIAL.match(rest))
         if word.low in _DENYING_VERBS:
             denies = bool(re.match(r"\w+\s+(?:to\b|\w+ть(?:ся)?\b)", rest))
+        else:
+            denies = bool(_DENIAL_PHRASES.match(rest)) or (said and not _NOT_A_DENIAL.match(rest))
         found += [n] if denies else []
     plain = [n for n in found if words[n].low not in _NEGATIVE_PRONOUNS]
     found = plain if len(plain) < len(found) and any(words[n].low == "не" for n in plain) else found

@@ -62,8 +62,7 @@ class JudgeCalibration:
 _CALIBRATIONS = {
     "qwen2.5-coder-1.5b": JudgeCalibration(0.05, 1.04, 0.85, sure=0.85, least=0.35, doubted=-0.5, ahead=1.0)
 }
-# Others that have the model or wait for it: behind more of them an answer is sooner given as without a model.
-_MOST_AHEAD = 2
+_MOST_AHEAD = 2  # others that have their turn before: behind more a judgement is not worth the wait
 # Of a model that was never measured the scale is unknown: only a clear no counts, and makes a sure answer probable.
 _CLEAR_NO = -4.0
 
@@ -78,7 +77,7 @@ async def judge_draft(question: Question, draft: Draft, model: LanguageModel, ra
 
     The draft stays as it is where that fails, or where too many wait for the model.
     """
-    if not draft.candidates or model.waiting > _MOST_AHEAD:
+    if not draft.candidates:
         return draft
     try:
         odds = await run.require(Stage.JUDGE, _judge_candidates(question, draft.candidates, model, rag, run))
@@ -127,6 +126,8 @@ async def _judge_candidates(
                 break
             key = model.name, model.context, blake2b(prompt.ask.encode(), digest_size=16).digest()
             if (odd := rag.caches.judgements.get(key, ())) is None:
+                if session is None and model.waiting >= rag.settings.llm.parallel + _MOST_AHEAD:
+                    break
                 try:
                     if session is None:
                         session = await stack.enter_async_context(run.open_session(model, question.viewer.user_id))

@@ -119,8 +119,11 @@ def _split_clauses(text: str, start: int, end: int) -> Iterator[TextSpan]:
             if _is_independent(before) and _is_independent(after):
                 yield start, joint.start()
                 start = joint.end()
+    if end - start <= LONGEST_STATED:
+        yield start, end
+        return
     parts = split_between_words(text, (start, end), LONGEST_STATED)
-    yield from (part for part in parts if end - start <= LONGEST_STATED or _is_claim(text[slice(*part)]))
+    yield from (part for part in parts if _is_claim(text[slice(*part)]))
 
 
 def _is_independent(clause: str) -> bool:
@@ -262,8 +265,9 @@ def decide_verdict(claim: Claim, weighed: Sequence[AssessedPassage]) -> tuple[Ve
     opposed = _cite(claim, ([changed] if changed else []) + others)
     deciding = (backing if holds else against)[0].support
     label = Label.SUPPORTED if holds else Label.CONTRADICTED
-    verdict = Verdict(claim, label, deciding.likely, deciding.layer, _cite(claim, backing), opposed)
-    return replace(verdict, superseded=opposed[0] if changed else None), tuple(one.passage for one in backing)
+    backed, superseded = _cite(claim, backing), opposed[0] if changed else None
+    verdict = Verdict(claim, label, deciding.likely, deciding.layer, backed, opposed, superseded=superseded)
+    return verdict, tuple(one.passage for one in backing)
 
 
 def _rank_evidence(one: AssessedPassage) -> tuple[float, float, float]:

@@ -272,9 +272,8 @@ def rank_pieces(
     if ranked and asked.want in VAGUE_TYPES:
         ranked[0] = extend_forward(ranked[0], evidence, longest)
     timed = period is not None or bool(_NAMED_TIME.search(asked.text))
-    found = RankedPieces(
-        asked, tuple(ranked), _estimate_answering(asked, ranked, evidence) if ranked else 0.0, timed=timed
-    )
+    likely = _estimate_answering(asked, ranked, evidence) if ranked else 0.0
+    found = RankedPieces(asked, tuple(ranked), likely, timed=timed)
     if not ranked or timed or asked.want not in _CHANGING_TYPES or not asks_for_changes(asked.text):
         return found
     # the series of the best piece: the best piece of each post of its channel with such a value, oldest first
@@ -422,7 +421,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
             if len(sentences) < most and sum(len(s.text) for s in (*sentences, one)) <= MAX_ANSWER_LENGTH:
                 sentences.append(one)
     judged = list[ExtractCandidate]()  # a model may judge the pieces that are shown, then the next best
-    for candidate in () if dated or rag.writer is None else (*pieces, *ranked.pieces):
+    asked_of_model = () if dated or rag.writer is None else (*pieces, *ranked.pieces)
+    for candidate in asked_of_model:
         if len(judged) < _MAX_CANDIDATES and not any(candidate.overlaps(other) for other in judged):
             judged.append(candidate)
     candidates = tuple(map(quote_piece, judged))

@@ -7,7 +7,7 @@ before it ("It opened in May"). Candidates are ranked by a weighted sum of a few
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter, mul
@@ -73,7 +73,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 @dataclass(frozen=True, slots=True)
 class ExtractCandidate:
-    """Candidate piece of a source for an extractive answer, at offsets of its text; `holds`: the answer type."""
+    """Candidate piece of a source; `start`, `end`: offsets in the passage's text; `holds`: it holds the answer type."""
 
     source: Source
     start: int
@@ -96,6 +96,17 @@ class ExtractCandidate:
 
 
 _Piece = tuple[TextSpan, int, int]  # where it is, and its first and last sentence
+
+
+def _enumerate_pieces(text: str, sentences: Sequence[TextSpan], longest: int) -> Iterator[_Piece]:
+    """Enumerate the pieces of a text, none longer than `longest` characters."""
+    for i, (start, end) in enumerate(sentences):
+        if end - start > longest:
+            yield from ((window, i, i) for window in split_long_span(text, (start, end), longest))
+        for j, (_, stop) in enumerate(sentences[i : i + _MAX_JOINED_SENTENCES], i):
+            if stop - start > longest:
+                break
+            yield (start, stop), i, j
 
 
 def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
@@ -188,15 +199,8 @@ def rank_candidates(
     """Rank all pieces of the evidence, best first, none longer than `longest` characters."""
     parts = []
     for source in evidence.sources:
-        sentences, pieces = _list_sentences(source, evidence), list[_Piece]()
-        for i, (start, end) in enumerate(sentences):
-            if end - start > longest:
-                pieces += ((window, i, i) for window in split_long_span(source.passage.text, (start, end), longest))
-            for j, (_, stop) in enumerate(sentences[i : i + _MAX_JOINED_SENTENCES], i):
-                if stop - start > longest:
-                    break
-                pieces.append(((start, stop), i, j))
-        parts.append((source, sentences, pieces))
+        sentences = _list_sentences(source, evidence)
+        parts.append((source, sentences, list(_enumerate_pieces(source.passage.text, sentences, longest))))
     near = [evidence.similarities.get(source.number) for source, *_ in parts]
     places = [[place for place, *_ in pieces] for *_, pieces in parts]
     compared: list[Sequence[PieceSimilarity | None]] = [
@@ -255,7 +259,7 @@ def list_successors(
     piece: ExtractCandidate, asked: QueryTerms, evidence: Evidence, found: Sequence[PostKey], weight: TermWeight
 ) -> list[tuple[ExtractCandidate, SuccessionFeatures]]:
     """List the best piece of each later post of the piece's channel, with what tells whether it supersedes it."""
-    old, score = piece.source.passage, piece.features.score
+    old = piece.source.passage
     later = [s for s in evidence.sources if s.passage.key.chat_id == old.key.chat_id and s.passage.date > old.date]
     best = dict[PostKey, ExtractCandidate]()
     for one in rank_candidates(asked, replace(evidence, sources=(*evidence.sources[:1], *later))):
@@ -272,7 +276,7 @@ def list_successors(
         else:
             likeness = float(vector @ similarity.embed_piece(one.start, one.end)) if similarity else 0.0
         features = SuccessionFeatures(
-            gap=abs(one.score - score),
+            gap=abs(one.score - piece.features.score),
             likeness=likeness,
             found=places.get(key, 0.0),
             length=min(1.0, len(text) / _LONG_POST),

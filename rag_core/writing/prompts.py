@@ -194,7 +194,9 @@ def parse_answer_line(line: str, known: Collection[int]) -> list[WrittenSentence
         end = match.end()
     sentences.append((re.sub(r"\[[^\]]*\]?", " ", line[end:]), ()))
     written = []
-    for text, numbers in (one for one in sentences if WORD.search(one[0])):
+    for text, numbers in sentences:
+        if not WORD.search(text):
+            continue
         clean = " ".join(_MARKUP.sub("", text.translate(_NO_BRACKETS)).split()).lstrip(".!?…,;: ")
         steps, clean = _REASONING_STEPS.search(clean), _LEADING_LABEL.sub("", clean).strip()
         written.append(WrittenSentence("" if steps or not WORD.search(clean) else clean, numbers))

@@ -192,8 +192,8 @@ async def reflect_on_draft(question: Question, draft: Draft, evidence: Evidence,
     judged = await run.attempt(Stage.REFLECT, _request_judgement(question, draft, evidence, model, run), None)
     if judged is None:
         return draft
-    kept = _CONFIDENCE_FLOOR + (1 - _CONFIDENCE_FLOOR) * judged.score / _MAX_SCORE
-    confident = replace(draft, likely=draft.likely * kept)
+    factor = _CONFIDENCE_FLOOR + (1 - _CONFIDENCE_FLOOR) * judged.score / _MAX_SCORE
+    confident = replace(draft, likely=draft.likely * factor)
     if judged.score >= _GOOD_SCORE and not judged.unsupported:
         return confident
     extended = question

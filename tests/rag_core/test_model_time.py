@@ -169,7 +169,7 @@ async def test_every_stage_that_asks_a_model_leaves_time_to_the_others():
 
 async def test_a_server_that_drips_holds_its_turn_no_longer_than_its_stage(monkeypatch):
     async def drip(request, asked):
-        return await stream(request, *[make_event("a")] * 1000, pause=0.5)
+        return await stream(request, *[make_event("a")] * 1000, pause=1.0)
 
     monkeypatch.setattr(openai_client, "_DRIP_AFTER_S", 0.2)
     async with OpenAiServer(drip) as server:

@@ -125,8 +125,10 @@ async def test_others_are_judged_where_the_first_is_doubted(library, name, odds,
     assert len(model.weighed) == judged
 
 
-@pytest.mark.parametrize(("others", "judged"), [(2, True), (3, False)])
-async def test_behind_many_that_wait_for_the_model_an_answer_is_given_as_without_it(library, others, judged):
+@pytest.mark.parametrize(("others", "parallel", "judged"), [(2, 1, True), (3, 1, False), (5, 4, True), (6, 4, False)])
+async def test_behind_many_that_wait_for_the_model_an_answer_is_given_as_without_it(library, others, parallel, judged):
+    llm = library.rag.settings.llm.model_copy(update={"parallel": parallel})
+    library.rag = replace(library.rag, settings=library.rag.settings.model_copy(update={"llm": llm}))
     model = Judge(lambda prompt: -9.0)
     model.waiting = others
     answer, without = await ask(library, UNSURE, model), await ask(library, UNSURE, None)

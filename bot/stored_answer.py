@@ -156,13 +156,6 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
     """Serialize an answer for the archive; `posts` are those it cites, as they are now."""
     cited = [c for s in answer.sentences for c in s.citations]
     dates = {c.post: int(c.date.timestamp()) for c in cited}
-
-    def hash_cited_text(key: PostKey) -> str:
-        """Hash of the text that is cited; "" where the post was deleted or edited while the answer was written."""
-        text = posts[key].text if key in posts else ""
-        stands = key in posts and all(text[c.start : c.end] == c.quote for c in cited if c.post == key)
-        return hash_text_version(text) if stands else ""
-
     sentences = []
     for sentence in answer.sentences:
         ending = (place for place, c in enumerate(sentence.citations) if c.quote and sentence.text.endswith(c.quote))
@@ -171,9 +164,14 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
             around = around.removesuffix(sentence.citations[quote].quote)
         places = [[*c.post, c.start, c.end] for c in sentence.citations]
         sentences.append({"around": around.rstrip(), "quote": quote, "citations": places})
+    marks = []  # of each post the hash of its text; "" where it was deleted or edited while the answer was written
+    for key in answer.posts():
+        text = posts[key].text if key in posts else ""
+        stands = key in posts and all(text[c.start : c.end] == c.quote for c in cited if c.post == key)
+        marks.append([*key, dates[key], hash_text_version(text) if stands else ""])
     return {
         "sentences": sentences,
-        "cited": [[*key, dates[key], hash_cited_text(key)] for key in answer.posts()],
+        "cited": marks,
         "found": [list(source.passage.key) for source in answer.found],
         "confidence": answer.confidence,
         "certainty": answer.certainty.value,

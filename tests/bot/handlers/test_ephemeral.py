@@ -34,7 +34,8 @@ from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channels, posts, readers
 from rag_core.types import Post, PostKey
 
-PADLOCK, DIGITS = "which digits open the boathouse padlock?", "digits 4417"  # with the word: the ids of buttons are random hexadecimal digits
+PADLOCK = "which digits open the boathouse padlock?"
+DIGITS = "digits 4417"  # with the word: the ids of buttons are random hexadecimal digits
 FERRY = "when does the ferry to Owl Island leave?"
 ASK = "/ask@citegram_bot"
 NOW = datetime(2024, 4, 1, 9, tzinfo=UTC)

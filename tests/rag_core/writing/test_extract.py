@@ -30,7 +30,7 @@ def evidence(*texts, chats=(), days=(), start=0):
 
 
 def best(question, found, most=3):
-    pieces = rank_pieces(asked(question), found).select(most, found)
+    pieces = rank_pieces(asked(question), found).select(most)
     return [piece.source.passage.text[piece.start : piece.end] for piece in pieces]
 
 
@@ -67,7 +67,7 @@ def test_hashtags_mentions_and_links_alone_are_no_sentence():
 
 def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together():
     texts = [f"Мост номер {n} закрыт на ремонт до осени, объезд через плотину и площадь. " * 6 for n in range(5)]
-    pieces = rank_pieces(asked("Какой мост закрыт на ремонт?"), evidence(*texts)).select(5, evidence(*texts))
+    pieces = rank_pieces(asked("Какой мост закрыт на ремонт?"), evidence(*texts)).select(5)
     assert len(pieces) > 1
     assert sum(piece.end - piece.start for piece in pieces) <= 600
     assert not any(a.overlaps(b) for n, a in enumerate(pieces) for b in pieces[n + 1 :])
@@ -124,7 +124,7 @@ def test_a_question_about_a_time_gets_the_value_of_that_time_and_no_series():
 
 def test_further_pieces_are_of_other_posts():
     texts = "Мост закрыт. Мост старый.", "Мост открыт.", "Мост новый."
-    pieces = ranked("мост", evidence(*texts)).select(3, evidence(*texts))
+    pieces = ranked("мост", evidence(*texts)).select(3)
     assert sorted(piece.source.number for piece in pieces) == [1, 2, 3]
 
 
@@ -137,7 +137,7 @@ def test_where_no_other_post_is_near_more_of_the_first_is_shown(score, shown):
     )
     posts = evidence(first, "Документы принимают по вторникам.")
     found = replace(posts, sources=(posts.sources[0], replace(posts.sources[1], score=score)))
-    chosen = ranked("документы на визу в Японию", found).select(3, found)
+    chosen = ranked("документы на визу в Японию", found).select(3)
     assert [one.source.number for one in chosen[:2]] == shown
     assert not chosen[0].overlaps(chosen[1])
 
@@ -145,7 +145,7 @@ def test_where_no_other_post_is_near_more_of_the_first_is_shown(score, shown):
 def test_pieces_of_another_language_are_not_shown_below_one_of_the_own():
     found = evidence("The bridge is closed.", "Мост bridge закрыт.", "The bridge is narrow.")
     found = Evidence(tuple(replace(one, score=5.0 - one.number) for one in found.sources))
-    assert [piece.source.number for piece in ranked("bridge closed", found).select(3, found)] == [1, 3]
+    assert [piece.source.number for piece in ranked("bridge closed", found).select(3)] == [1, 3]
 
 
 def test_two_posts_that_answer_alike_contest_each_other():

@@ -197,7 +197,8 @@ async def _run_dialogues(args: argparse.Namespace, settings: Settings, command: 
 async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
     questions = draw_sample(data.read_questions(args.path), args.limit, args.seed)
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
-    budgets, rows = Budgets(plan=args.seconds), []
+    # the second call, which asks for more queries, has half of the time, as in an answer
+    budgets, rows = Budgets(plan=args.seconds, rewrite=args.seconds / 2), []
     async with _open_planner(args.model, settings.rag()) as model:
         for question in iterate_with_progress_bar(questions, "plan"):
             if row := await measures.measure_plan(question, around, model, budgets):

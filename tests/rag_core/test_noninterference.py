@@ -518,7 +518,7 @@ async def shown_in_group(folder, asked):
                 if n % 5 == 0:
                     for command in ("/why@citegram_bot", "/sources@citegram_bot"):
                         await sandbox.say(who, command, chat_id=GROUP, reply_to=max(message["message_id"], 0) or None)
-                    await wait_until_idle(sandbox, folder)
+                        await wait_until_idle(sandbox, folder)  # two at once are answered in the order of chance
         found = world.room(GROUP).messages.items()
         seen = [one for key, one in found if is_message_visible(key, OUTSIDER)]
         alone = [str(one) for key, one in found if not is_message_visible(key, OUTSIDER)]

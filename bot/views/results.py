@@ -391,6 +391,7 @@ async def _format_edit(sentence: str, old: posts.PostVersion, new: posts.PostVer
 
 _CONTEXT_WORDS = 6  # around a change: about a line on a phone before it and one after
 _MAX_CHANGES = 5  # shown of one edit
+_MAX_EQUAL_PAIRS = 25_000  # of words, beyond which the whole text counts as changed: posts of words have some thousand
 _HEAD_LENGTH, _TAIL_LENGTH = 160, 60  # characters shown of a long change, from its beginning and its end
 # An address, a word with inner signs (7:30, e-mail, 12.50), or a run of signs; then the space after it.
 _TOKEN_PATTERN = re.compile(rf"({LINK_REGEX}|\w+(?:[^\w\s]\w+)*|[^\w\s]+)(\s*)")
@@ -402,8 +403,12 @@ def format_changes(before: str, after: str) -> tuple[Text, int]:
     The text is empty where only white space changed. Control characters and direction marks are left out.
     """
     was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (before, after))
-    matcher = SequenceMatcher(None, [word for word, _ in was], [word for word, _ in now])
-    groups = list(matcher.get_grouped_opcodes(_CONTEXT_WORDS))
+    earlier, later = [word for word, _ in was], [word for word, _ in now]
+    matcher = SequenceMatcher(None, earlier, later)
+    groups = list[Sequence[tuple[str, int, int, int, int]]]([[("replace", 0, len(was), 0, len(now))]])
+    places: dict[str, list[int]] = matcher.b2j  # type: ignore[attr-defined]  # documented, but not in its types
+    if earlier == later or sum(len(places.get(word, ())) for word in earlier) <= _MAX_EQUAL_PAIRS:
+        groups = list(matcher.get_grouped_opcodes(_CONTEXT_WORDS))
     count = sum(kind != "equal" for group in groups for kind, *_ in group)
     pieces: list[Text | str] = []
     shown = end = 0

@@ -241,17 +241,13 @@ async def _drop_unsupported(
 ) -> tuple[Sentence, ...]:
     """Drop the sentences that their posts do not support; where that fails, all that are not verbatim."""
 
-    def keep_supported() -> tuple[Sentence, ...]:
-        kept = []
-        for sentence in cited:
-            posts = {citation.post for citation in sentence.citations}
-            passages = [source.passage for source in evidence.sources if source.passage.key in posts]
-            if sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold:
-                kept.append(sentence)
-        return tuple(kept)
+    def is_supported(sentence: Sentence) -> bool:
+        posts = {citation.post for citation in sentence.citations}
+        passages = [source.passage for source in evidence.sources if source.passage.key in posts]
+        return sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold
 
     async def keep_and_note() -> tuple[Sentence, ...]:
-        kept = await asyncio.to_thread(keep_supported)
+        kept = await asyncio.to_thread(lambda: tuple(filter(is_supported, cited)))
         run.note(claims=len(cited), verified=len(kept))  # not in the thread, which goes on after a timeout
         return kept
 

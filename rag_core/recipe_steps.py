@@ -133,7 +133,7 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
     if ranked.may_be_superseded and not plan.has_filters and not down:
         ranked, evidence = await order_in_time(question, plan, ranked, evidence, rag, run)
     async with run.stage(Stage.EXTRACT):
-        draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
+        draft = await asyncio.to_thread(extract_draft, question, plan, ranked, rag)
         run.note(sources=len(evidence.sources), likely=round(draft.likely, 3), sentences=len(draft.sentences),
                  queries=len(plan.queries), legs=plan.legs, route=", ".join(plan.reasons))  # fmt: skip
     return Round(plan, draft, evidence)
@@ -299,7 +299,7 @@ async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], ra
         return
     evidence = await compare_sources(question, plan, compose_evidence(hits), rag, run)
     ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
-    draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
+    draft = await asyncio.to_thread(extract_draft, question, plan, ranked, rag)
     if draft.sentences:
         await run.on_extract(draft)
 

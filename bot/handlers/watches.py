@@ -104,7 +104,7 @@ async def _press_watch(pressed: CallbackQuery, callback_data: Press, context: Ap
         case "watch-stop":
             await subscriptions.delete_watch(archive, chosen)
         case "watch-mute":
-            await subscriptions.pause_watch(archive, chosen, muted_until=int(time.time()) + _MUTED_SECONDS)
+            await subscriptions.mute_watch(archive, chosen, int(time.time()) + _MUTED_SECONDS)
         case _:
             await subscriptions.pause_watch(archive, chosen, paused=callback_data.to == "watch-pause")
     await pressed.answer(words(_DONE[callback_data.to]))

@@ -405,10 +405,10 @@ def format_changes(before: str, after: str) -> tuple[Text, int]:
     was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (before, after))
     earlier, later = [word for word, _ in was], [word for word, _ in now]
     matcher = SequenceMatcher(None, earlier, later)
-    groups = list[Sequence[tuple[str, int, int, int, int]]]([[("replace", 0, len(was), 0, len(now))]])
     places: dict[str, list[int]] = matcher.b2j  # type: ignore[attr-defined]  # documented, but not in its types
-    if earlier == later or sum(len(places.get(word, ())) for word in earlier) <= _MAX_EQUAL_PAIRS:
-        groups = list(matcher.get_grouped_opcodes(_CONTEXT_WORDS))
+    pairs = 0 if earlier == later else sum(len(places.get(word, ())) for word in earlier)
+    whole = [[("replace", 0, len(was), 0, len(now))]]
+    groups = whole if pairs > _MAX_EQUAL_PAIRS else [*matcher.get_grouped_opcodes(_CONTEXT_WORDS)]
     count = sum(kind != "equal" for group in groups for kind, *_ in group)
     pieces: list[Text | str] = []
     shown = end = 0

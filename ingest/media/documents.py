@@ -8,7 +8,6 @@ import csv
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,7 @@ def _choose_reader(path: Path, name: str) -> Callable[[Path], Iterator[MediaText
         is_locked = "EncryptedPackage".encode("utf-16-le") in path.read_bytes()
         raise UnreadableMedia("protected" if is_locked else "unknown_type")
     if suffix in _TEXT_SUFFIXES:
-        return partial(_read_text, table=suffix in (".csv", ".tsv"))
+        return _read_csv if suffix in (".csv", ".tsv") else _read_text
     if start.startswith((b"\xff\xd8", b"\x89PNG", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")):
         return None
     raise UnreadableMedia("unknown_type" if start else "broken")
@@ -230,16 +229,17 @@ def _format_cell(cell: Any) -> str:
     return " ".join(str(value).removesuffix(" 00:00:00").split())
 
 
-def _read_text(path: Path, *, table: bool) -> Iterator[MediaText]:
+def _read_text(path: Path) -> Iterator[MediaText]:
+    yield _join_lines(_decode(path).splitlines())
+
+
+def _read_csv(path: Path) -> Iterator[MediaText]:
     text = _decode(path)
-    if table:
-        delimiter = max(",;\t", key=text[:10_000].count)
-        try:
-            yield _join_lines(label_rows(csv.reader(text.splitlines(keepends=True), delimiter=delimiter)))
-            return
-        except csv.Error:  # a quote that never ends takes all that follows into one cell
-            pass
-    yield _join_lines(text.splitlines())
+    delimiter = max(",;\t", key=text[:10_000].count)
+    try:
+        yield _join_lines(label_rows(csv.reader(text.splitlines(keepends=True), delimiter=delimiter)))
+    except csv.Error:  # a quote that never ends takes all that follows into one cell
+        yield _join_lines(text.splitlines())
 
 
 def _decode(path: Path) -> str:

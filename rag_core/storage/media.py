@@ -54,7 +54,7 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
             if source != "import":  # its file is no longer waited for, and what was read of it goes
                 sql = "DELETE FROM media WHERE chat_id = ? AND message_id = ? RETURNING state"
                 if "read" in [row["state"] for row in await connection.execute_fetchall(sql, post.key)]:
-                    await _remove_text(connection, post, keep=False)
+                    await _remove_text(connection, post)
             continue
         sql = "SELECT file, state, locator FROM media WHERE chat_id = ? AND message_id = ?"
         for held, state, locator in await connection.execute_fetchall(sql, post.key):
@@ -62,7 +62,8 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
                 # the same file; one of another source is it too, as far as can be known
                 if held == file.id or held.partition(":")[0] != file.id.partition(":")[0]:
                     break
-                await _remove_text(connection, post, keep=True)
+                await _keep_version(connection, post.key)
+                await _remove_text(connection, post)
             elif (held, state, locator) == (file.id, "waiting", file.locator):
                 break  # waits already; in a folder that was moved it has another locator, and the new one counts
         else:
@@ -75,18 +76,18 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], s
             )
 
 
-async def _remove_text(connection: aiosqlite.Connection, post: Post, *, keep: bool) -> None:
-    """Take what was read of a post's earlier file from it; answers that quote it are looked at as after an edit.
+async def _remove_text(connection: aiosqlite.Connection, post: Post) -> None:
+    """Take what was read of a post's earlier file from it; answers that quote it are looked at as after an edit."""
+    await assign_sequence_numbers(connection, [post.key], media_text=None, edited=to_unix_time(post.stamp))
 
-    With `keep` the text of the post together with that of the file is kept as an earlier version.
-    """
+
+async def _keep_version(connection: aiosqlite.Connection, key: PostKey) -> None:
+    """Keep the text of a post with that of its file, which is about to go, as an earlier version."""
     sql = f"SELECT {POST_FIELDS}, t.stamp, t.update_id FROM posts AS t WHERE t.chat_id = ? AND t.message_id = ?"
-    for row in await connection.execute_fetchall(sql, post.key) if keep else ():
+    for row in await connection.execute_fetchall(sql, key):
         version = encode_version(join_media_text(decode_post(row)), (row["stamp"], row["update_id"]))
         await connection.execute(SAVE_VERSION_SQL, version)
-        sql = "UPDATE posts SET version = version + 1 WHERE chat_id = ? AND message_id = ?"
-        await connection.execute(sql, post.key)
-    await assign_sequence_numbers(connection, [post.key], media_text=None, edited=to_unix_time(post.stamp))
+        await connection.execute("UPDATE posts SET version = version + 1 WHERE chat_id = ? AND message_id = ?", key)
 
 
 async def take_next_file(archive: Archive, kinds: Collection[str], *, bot: bool = True) -> WaitingFile | None:

@@ -96,17 +96,22 @@ async def delete_watch(archive: Archive, watch_id: int) -> None:
         await connection.execute("DELETE FROM watches WHERE id = ?", (watch_id,))
 
 
-async def pause_watch(archive: Archive, watch_id: int, *, paused: bool | None = None, muted_until: int = 0) -> None:
-    """Pause a watch, resume it, or mute it until a moment in Unix seconds, which leaves a pause as it is.
-
-    Posts of the time between are not told, nor those that waited to be told.
-    """
+async def pause_watch(archive: Archive, watch_id: int, *, paused: bool) -> None:
+    """Pause a watch or resume it: posts of the time between are not told, nor those that waited to be told."""
     async with archive.writing() as connection:
-        sql = "UPDATE watches SET paused = coalesce(?, paused), muted_until = ? WHERE id = ?"
-        await connection.execute(sql, (paused, muted_until, watch_id))
-        if paused or muted_until:
-            sql = "UPDATE watch_hits SET state = 'closed' WHERE watch_id = ? AND state = 'waiting'"
-            await connection.execute(sql, (watch_id,))
+        await connection.execute("UPDATE watches SET paused = ?, muted_until = 0 WHERE id = ?", (paused, watch_id))
+        if paused:
+            await connection.execute(_CLOSE_WAITING_SQL, (watch_id,))
+
+
+async def mute_watch(archive: Archive, watch_id: int, until: int) -> None:
+    """Mute a watch until a moment in Unix seconds; posts that waited to be told are not told."""
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE watches SET muted_until = ? WHERE id = ?", (until, watch_id))
+        await connection.execute(_CLOSE_WAITING_SQL, (watch_id,))
+
+
+_CLOSE_WAITING_SQL = "UPDATE watch_hits SET state = 'closed' WHERE watch_id = ? AND state = 'waiting'"
 
 
 async def set_quiet_hours(archive: Archive, chat_id: int, quiet: str) -> int:

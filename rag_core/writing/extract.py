@@ -385,7 +385,7 @@ def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     return rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, parse_period(question.text, question.asked_at))
 
 
-def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine) -> Draft:
+def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, rag: Engine) -> Draft:
     """Quote the best piece of the evidence where it surely answers, the best ones where it may; else an empty draft."""
     likely, dated = ranked.likely, plan.kind is Kind.WHEN
     certainty, best = rag.calibration.grade(likely), next(iter(ranked.pieces), None)

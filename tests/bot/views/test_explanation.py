@@ -93,3 +93,10 @@ def test_versions_made_to_be_hard_to_compare_are_compared_in_little_time(old, ne
 
     # others on the machine only add to it: the best of three counts
     assert min(measure() for _ in range(3)) < 0.25
+
+
+def test_versions_that_repeat_a_few_words_by_the_thousand_count_as_changed_whole():
+    steps = [_LETTERS[n * 7 % 110] for n in range(2048)]
+    old, new = " ".join(_LETTERS[n % 110] for n in range(2048)), " ".join(steps)
+    assert told(old, new).count("{") == told(old, new).count("[") == 1
+    assert told(new, new.replace(" ", "\n")) == ""

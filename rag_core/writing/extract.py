@@ -162,6 +162,9 @@ _CHANGING_TYPES = frozenset(
 _PERIOD_BONUS = 1.5
 _FAR_BEHIND = 4.0  # of the first score: such a piece adds nothing
 _CLEAR_MARGIN = 1.0  # of score, between posts
+# Of score: sentences that add less to the first piece are left out of its quote. Of 264 right ones of sets 2 to 6 111
+# hold more than the answer needs, from here on 85 of 261; of 490 of two further sets 272, 204 of 488.
+_SPARE = 0.5
 _LONELY_LEAD = 4.0  # of a piece without a piece of another post
 # Of the terms of the best piece, what another value has; and how far its score may be behind.
 _SERIES_TERMS, _SERIES_MARGIN = 0.85, 2.0
@@ -226,13 +229,23 @@ class RankedPieces:
         """Whether the first piece is of another language than the question."""
         return bool(self.pieces) and detect_language(self.pieces[0].text) != detect_language(self.asked.text)
 
+    def _shorten(self, piece: ExtractCandidate) -> ExtractCandidate:
+        """Find the shortest part of a piece that scores nearly as well; a why, a how and a list take all of it."""
+        if not piece.features.is_compared or self.asked.want in (*_LASTING_TYPES, AnswerType.LIST):
+            return piece
+        of_post = (one for one in self.pieces if one.source.number == piece.source.number)
+        within = (one for one in of_post if piece.start <= one.start and one.end <= piece.end)
+        telling = (one for one in within if one.score >= piece.score - _SPARE and not one.text.endswith(("?", ":")))
+        return min((piece, *telling), key=lambda one: one.end - one.start)
+
     def select(self, most: int) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
 
         Of each post the best piece, where it is not far behind; of the first post others where no other post is near.
+        The first is shortened.
         """
         if not self.pieces or most == 1:
-            return list(self.pieces[:1])
+            return list(map(self._shorten, self.pieces[:1]))
         first, *others = self.pieces
         best_of_post = {one.source.number: one for one in reversed(others) if one.source.number != first.source.number}
         last = first.score - _FAR_BEHIND
@@ -250,7 +263,7 @@ class RankedPieces:
             if len(candidate.text) <= characters_left and not any(candidate.overlaps(other) for other in chosen):
                 chosen.append(candidate)
                 characters_left -= len(candidate.text)
-        return chosen
+        return [self._shorten(first), *chosen[1:]]
 
 
 def rank_pieces(

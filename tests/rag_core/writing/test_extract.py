@@ -11,7 +11,8 @@ from rag_core.evidence import find_repeated_lines, is_boilerplate
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, build_text_key
 from rag_core.types import Evidence, Passage, PostKey, Question, Source, Viewer
-from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
+from rag_core.writing.extract import RankedPieces, is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
+from rag_core.writing.extract_candidates import ExtractCandidate, PieceFeatures
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 
@@ -120,6 +121,33 @@ def test_a_question_about_a_time_gets_the_value_of_that_time_and_no_series():
     assert pieces.pieces[0].text == PRICES[1]
     assert not pieces.earlier
     assert not pieces.may_be_superseded
+
+
+ROAD = "Когда откроют мост? Он закрыт до пятницы. Объезд через плотину."
+CLOSED = "Он закрыт до пятницы."
+
+
+@pytest.mark.parametrize(
+    ("question", "part", "score", "shown"),
+    [
+        ("Закрыт ли мост?", CLOSED, 2.6, CLOSED),
+        ("Закрыт ли мост?", CLOSED, 2.4, ROAD),  # what stands around it adds to it
+        ("Закрыт ли мост?", "Когда откроют мост?", 2.9, ROAD),  # a question is no answer
+        ("Закрыт ли мост?", "Когда откроют мост? " + CLOSED, 2.9, "Когда откроют мост? " + CLOSED),
+        ("Почему закрыт мост?", CLOSED, 2.9, ROAD),
+        ("Какие мосты закрыты?", CLOSED, 2.9, ROAD),
+    ],
+)
+def test_sentences_that_add_little_to_the_first_piece_are_left_out(question, part, score, shown):
+    source = evidence(ROAD).sources[0]
+    features = PieceFeatures(rank=1.0, terms=1.0, held=1.0, length=0.2, post_maxsim=0.9)
+    start = ROAD.index(part)
+    pieces = (
+        ExtractCandidate(source, 0, len(ROAD), 3.0, True, features),
+        ExtractCandidate(source, start, start + len(part), score, True, features),
+    )
+    assert [one.text for one in RankedPieces(asked(question), pieces).select(3)] == [shown]
+    assert [one.text for one in RankedPieces(asked(question), pieces).select(1)] == [shown]
 
 
 def test_further_pieces_are_of_other_posts():

@@ -213,10 +213,15 @@ class RankedPieces:
         return next((one for one in older if one.features.terms >= least), None)
 
     def put_first(self, piece: ExtractCandidate, superseded: Sequence[ExtractCandidate]) -> RankedPieces:
-        """Put a piece first; those that it supersedes go from `pieces`, and the last of them is called earlier."""
-        gone = {one.source.number for one in (piece, *superseded)}
+        """Put a piece first; those that it supersedes go from `pieces`, and the last of them is called earlier.
+
+        Of its own post nothing is left but its parts.
+        """
+        gone, raised = {one.source.number for one in (piece, *superseded)}, self.pieces[0].score - piece.score
         others = (one for one in self.pieces if one.source.number not in gone)
-        return replace(self, pieces=(replace(piece, score=self.pieces[0].score), *others), earlier=superseded[-1])
+        found = (piece, *(one for one in self._list_parts(piece) if len(one.text) < len(piece.text)))
+        own = (replace(one, score=one.score + raised) for one in found)
+        return replace(self, pieces=(*own, *others), earlier=superseded[-1])
 
     @property
     def is_contested(self) -> bool:
@@ -229,13 +234,17 @@ class RankedPieces:
         """Whether the first piece is of another language than the question."""
         return bool(self.pieces) and detect_language(self.pieces[0].text) != detect_language(self.asked.text)
 
+    def _list_parts(self, piece: ExtractCandidate) -> list[ExtractCandidate]:
+        """List the pieces within a piece."""
+        of_post = (one for one in self.pieces if one.source.number == piece.source.number)
+        return [one for one in of_post if piece.start <= one.start and one.end <= piece.end]
+
     def _shorten(self, piece: ExtractCandidate) -> ExtractCandidate:
         """Find the shortest part of a piece that scores nearly as well; a why, a how and a list take all of it."""
         if not piece.features.is_compared or self.asked.want in (*_LASTING_TYPES, AnswerType.LIST):
             return piece
-        of_post = (one for one in self.pieces if one.source.number == piece.source.number)
-        within = (one for one in of_post if piece.start <= one.start and one.end <= piece.end)
-        telling = (one for one in within if one.score >= piece.score - _SPARE and not one.text.endswith(("?", ":")))
+        near = (one for one in self._list_parts(piece) if one.score >= piece.score - _SPARE)
+        telling = (one for one in near if not one.text.endswith(("?", ":")))
         return min((piece, *telling), key=lambda one: one.end - one.start)
 
     def select(self, most: int) -> list[ExtractCandidate]:

@@ -150,6 +150,21 @@ def test_sentences_that_add_little_to_the_first_piece_are_left_out(question, par
     assert [one.text for one in RankedPieces(asked(question), pieces).select(1)] == [shown]
 
 
+def test_a_piece_that_supersedes_another_is_shortened_too():
+    old, new = evidence("Мост закрыт до мая.", ROAD).sources
+    features = PieceFeatures(rank=1.0, terms=1.0, held=1.0, length=0.2, post_maxsim=0.9)
+    start = ROAD.index(CLOSED)
+    first = ExtractCandidate(old, 0, 19, 5.0, True, features)
+    part, whole = (
+        ExtractCandidate(new, start, start + len(CLOSED), 2.6, True, features),
+        ExtractCandidate(new, 0, len(ROAD), 3.0, True, features),
+    )
+    pieces = RankedPieces(asked("Закрыт ли мост?"), (first, whole, part)).put_first(whole, (first,))
+    assert [(one.text, one.score) for one in pieces.pieces] == [(ROAD, 5.0), (CLOSED, 4.6)]
+    assert [one.text for one in pieces.select(3)] == [CLOSED]
+    assert pieces.earlier is first
+
+
 def test_further_pieces_are_of_other_posts():
     texts = "Мост закрыт. Мост старый.", "Мост открыт.", "Мост новый."
     pieces = ranked("мост", evidence(*texts)).select(3)

@@ -357,11 +357,11 @@ class Plan:
     `queries`: the question itself, then expansions; `should`: words that raise the score of a post; `slack`: days
     around the period that count as well; `yearless`: the question names no year, so that an earlier one fits too;
     `reasons` go into the trace. `authors`, `origins`, `media` and `files` are names as written in the question, of
-    which a post must match one; `asked` is the question without the words that became filters; `like` is a
-    hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose spelling was corrected, as
-    (typed, read); `k_per_query` hits of each retriever for each query; the queries are fused by reciprocal rank, and
-    then alike posts are left out by MMR where `diverse`; `aliases` are (term, other name) that posts or administrators
-    gave.
+    which a post must match one; `asked` is the question without the words that became filters; `whole`: it asks what
+    there is to tell of something ("tell me about the pool"), and for no value; `like` is a hypothetical post (HyDE) for
+    the dense retriever; `read_as` holds the words whose spelling was corrected, as (typed, read); `k_per_query` hits of
+    each retriever for each query; the queries are fused by reciprocal rank, and then alike posts are left out by MMR
+    where `diverse`; `aliases` are (term, other name) that posts or administrators gave.
     """
 
     queries: tuple[str, ...]
@@ -377,6 +377,7 @@ class Plan:
     media: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     asked: str = ""
+    whole: bool = False
     like: str = ""
     k_per_query: int = 50
     diverse: bool = True

@@ -55,12 +55,13 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     asked_for = (query, *queries.generate_query_variants(query))[:MAX_QUERIES]
     about_all = kind in _NAMELESS_INTENTS  # of all channels
     own_words = intents.strip_asking_phrase(query)
+    whole = own_words != query  # all that there is to tell
     if kind is Kind.NEWS:  # the words of the topic, which are in lower case, as the question has them
         written = {word.lower().replace("ё", "е"): word for word in re.findall(r"[^\s?!.,;:]+", text)}
         own_words = " ".join(written.get(word, word) for word in topic.split())
     plan = Plan(asked_for, kind, topic if tokenize(topic) or about_all else asked, *queries.extract_phrases(query),
-                asked=own_words, channels=filters.channels, authors=filters.authors, origins=filters.origins,
-                media=filters.media, files=filters.files)  # fmt: skip
+                asked=own_words, whole=whole, channels=filters.channels, authors=filters.authors,
+                origins=filters.origins, media=filters.media, files=filters.files)  # fmt: skip
     if period:
         plan = replace(plan, since=period.since, until=period.until, slack=period.slack, yearless=period.yearless)
     return queries.route_plan(plan, text)

@@ -247,15 +247,18 @@ class RankedPieces:
         telling = (one for one in near if not one.text.endswith(("?", ":")))
         return min((piece, *telling), key=lambda one: one.end - one.start)
 
-    def select(self, most: int) -> list[ExtractCandidate]:
+    def select(self, most: int, *, whole: bool = False) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
 
         Of each post the best piece, where it is not far behind; of the first post others where no other post is near.
-        The first is shortened.
+        The first is shortened unless it is wanted as a whole.
         """
-        if not self.pieces or most == 1:
-            return list(map(self._shorten, self.pieces[:1]))
+        if not self.pieces:
+            return []
         first, *others = self.pieces
+        shown = first if whole else self._shorten(first)
+        if most == 1:
+            return [shown]
         best_of_post = {one.source.number: one for one in reversed(others) if one.source.number != first.source.number}
         last = first.score - _FAR_BEHIND
         near = sorted((one for one in best_of_post.values() if one.score >= last), key=lambda one: -one.score)
@@ -272,7 +275,7 @@ class RankedPieces:
             if len(candidate.text) <= characters_left and not any(candidate.overlaps(other) for other in chosen):
                 chosen.append(candidate)
                 characters_left -= len(candidate.text)
-        return [self._shorten(first), *chosen[1:]]
+        return [shown, *chosen[1:]]
 
 
 def rank_pieces(
@@ -431,7 +434,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, rag: Eng
         return Draft(tuple(reversed(lines)), likely, certainty=certainty, near=near)
     sure = certainty is Certainty.SURE
     most = 1 if dated or sure else rag.settings.answer.sentences
-    pieces = ranked.select(most)
+    pieces = ranked.select(most, whole=plan.whole)
     listed = ranked.asked.want is AnswerType.LIST  # each post may name a part of what is asked for
     sentences = [replace(quote_piece(piece), further=n > 0 and not listed) for n, piece in enumerate(pieces)]
     if dated or (sure and is_outdated_plan(best, question.asked_at)):  # else the view adds the days of the posts

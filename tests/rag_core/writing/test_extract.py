@@ -148,6 +148,7 @@ def test_sentences_that_add_little_to_the_first_piece_are_left_out(question, par
     )
     assert [one.text for one in RankedPieces(asked(question), pieces).select(3)] == [shown]
     assert [one.text for one in RankedPieces(asked(question), pieces).select(1)] == [shown]
+    assert [one.text for one in RankedPieces(asked(question), pieces).select(3, whole=True)] == [ROAD]
 
 
 def test_a_piece_that_supersedes_another_is_shortened_too():
